@@ -11,15 +11,19 @@ import pickle
 import re
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.ports import HandOff, Round, TaskKey
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.serialization import pack, unpack
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _ATTEMPT = re.compile("([0-9a-f]{14})([0-9a-f]{8})([0-9a-f]{10})")
 """The id of an attempt: of its run as much as is left, the `seq` of its round, and the execution."""
@@ -56,13 +60,22 @@ def round_from_text(plan: ExecutionPlan, text: str) -> Round:
     """Decode what `round_to_text` made of a round of this plan."""
     committed, winners, hand_offs, pickled = unpack(zlib.decompress(b64decode(text)))
     current: Round = pickle.loads(pickled)  # noqa: S301 - made by this run's own driver
-    batch = current.batch
+    batch, positions = current.batch, plan.state_positions
     if batch is not None and hand_offs is not None:
-        batch = replace(batch, hand_offs=_HandOffsByTask(plan, *hand_offs))
+        attempts, flags = hand_offs
+        kept: Mapping[TaskKey, HandOff] = _Entries(
+            plan.places,
+            partial(_place_in_order, plan),
+            attempts,
+            lambda position, entry: HandOff(entry.attempt, bool(flags[position])),
+        )
+        batch = replace(batch, hand_offs=kept)
     return replace(
         current,
-        committed=_CommittedByNamespace(plan, committed),
-        task_winners=_WinnersByTask(plan, winners),
+        committed=_Entries(
+            plan.namespaces, lambda name: positions[plan.namespaces[name]], committed, lambda _, entry: entry
+        ),
+        task_winners=_Entries(positions, positions.__getitem__, winners, lambda _, entry: entry.attempt),
         batch=batch,
     )
 
@@ -125,61 +138,37 @@ class _Column:
         return (position for position, number in enumerate(self._of_round) if number or position in self._others)
 
 
-class _CommittedByNamespace(Mapping[str, Committed]):
-    def __init__(self, plan: ExecutionPlan, encoded: Sequence[Any]) -> None:
-        self._plan = plan
+class _Entries(Mapping[K, V]):
+    """What a column says of each key; `keys` are in its order."""
+
+    def __init__(
+        self,
+        keys: Iterable[K],
+        position_of: Callable[[K], int],  # raises `KeyError`
+        encoded: Sequence[Any],
+        value_of: Callable[[int, Committed], V],  # at a position
+    ) -> None:
+        self._keys = keys
+        self._position_of = position_of
         self._column = _Column(encoded)
+        self._value_of = value_of
 
-    def __getitem__(self, namespace: str) -> Committed:
-        entry = self._column.at(self._plan.state_positions[self._plan.namespaces[namespace]])
-        if entry is None:
-            raise KeyError(namespace)
-        return entry
-
-    def __iter__(self) -> Iterator[str]:
-        names = list(self._plan.namespaces)
-        return (names[position] for position in self._column.positions())
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self._column.positions())
-
-
-class _WinnersByTask(Mapping[TaskKey, str]):
-    def __init__(self, plan: ExecutionPlan, encoded: Sequence[Any]) -> None:
-        self._plan = plan
-        self._column = _Column(encoded)
-
-    def __getitem__(self, task: TaskKey) -> str:
-        entry = self._column.at(self._plan.state_positions[task])
-        if entry is None:
-            raise KeyError(task)
-        return entry.attempt
-
-    def __iter__(self) -> Iterator[TaskKey]:
-        tasks = list(self._plan.state_positions)
-        return (tasks[position] for position in self._column.positions())
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self._column.positions())
-
-
-class _HandOffsByTask(Mapping[TaskKey, HandOff]):
-    def __init__(self, plan: ExecutionPlan, encoded: Sequence[Any], holds_instance: bytes) -> None:
-        self._plan = plan
-        self._column = _Column(encoded)
-        self._holds_instance = holds_instance
-
-    def __getitem__(self, task: TaskKey) -> HandOff:
-        level, partition = self._plan.places[task]
-        position = sum(map(len, self._plan.levels[: level - 1])) + partition
+    def __getitem__(self, key: K) -> V:
+        position = self._position_of(key)
         entry = self._column.at(position)
         if entry is None:
-            raise KeyError(task)
-        return HandOff(entry.attempt, bool(self._holds_instance[position]))
+            raise KeyError(key)
+        return self._value_of(position, entry)
 
-    def __iter__(self) -> Iterator[TaskKey]:
-        tasks = list(self._plan.places)
-        return (tasks[position] for position in self._column.positions())
+    def __iter__(self) -> Iterator[K]:
+        keys = list(self._keys)
+        return (keys[position] for position in self._column.positions())
 
     def __len__(self) -> int:
         return sum(1 for _ in self._column.positions())
+
+
+def _place_in_order(plan: ExecutionPlan, task: TaskKey) -> int:
+    """Return the position of a task in `plan.places`."""
+    level, partition = plan.places[task]
+    return sum(map(len, plan.levels[: level - 1])) + partition
