@@ -182,12 +182,13 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
 
         They are fetched in the order of `keys`, so that what a full cache drops does not depend on Python's hashes.
         """
-        cache, has_hashes = self._cache, isinstance(keys, (dict, set))
-        unknown = [key for key in keys if key not in cache] if has_hashes else keys
+        cache = self._cache
+        distinct = keys if isinstance(keys, (dict, set)) else None
+        unknown = keys if distinct is None else [key for key in distinct if key not in cache]
         cache_keys = dict.fromkeys(map(self._cache_key_or_none, unknown))
         missing = [key for key in cache_keys if key not in cache and key != _NOT_A_KEY]
         if missing:
-            self._load(missing, keys if isinstance(keys, (dict, set)) else cache_keys)
+            self._load(missing, cache_keys if distinct is None else distinct)
 
     def _cache_key_or_none(self, key: Any) -> CacheKey:
         """A grouping's field need not be usable as a key unless the bolt puts or reads it."""
