@@ -269,7 +269,7 @@ class FolderCopy:
         self._folder.replace(f"{_COPY}{generation}", data)
 
     def forget_older(self, generation: int) -> None:
-        """Remove the copies of older drivers, and what is left of those that they could not finish."""
+        """Remove the copies of older drivers, finished or not."""
         for name in list(self._folder.names(_PLACE)):
             if (found := _COPY_OR_PART.fullmatch(name)) and int(found["generation"]) < generation:
                 self._folder.remove_tree(f"{_PLACE}/{name}")

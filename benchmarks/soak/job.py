@@ -1,4 +1,4 @@
-"""The job that soaks: what it is told, its topology, and its input. Workers import this module."""
+"""The job of the soak: its settings, its topology, and its input. Workers import this module."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SOURCES = ("rate", "files")
 
 @dataclass(frozen=True)
 class Job:
-    """Everything that the driver's process is told; `home` is the directory of the run."""
+    """The settings of the driver's process; `home` is the directory of the run."""
 
     home: str
     source: str

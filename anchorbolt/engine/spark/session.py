@@ -48,7 +48,7 @@ _ENGINE = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.streaming.numRecentProgressUpdates": "100",
 }
-# Where a file system is and who asks. Spark passes on what is set on a session under these names.
+# Settings of file systems and credentials. Spark hands those of a session to Hadoop.
 _OF_HADOOP = ("fs.", "dfs.", "hadoop.", "google.cloud.")
 
 

@@ -40,14 +40,14 @@ class Place(NamedTuple):
 def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None:
     """Check all places of a run; nothing of the run is written. A file system that is away is waited for.
 
-    Raises:
-        ConfigError: A place cannot be used; the message says what to set.
-        LocationUnavailable: A file system did not answer for `topology.message.timeout.secs`.
-
     Args:
         plan: The plan, on the driver.
         run_probe: None if tasks run on this machine only: then the driver does what they would do, and on a local disk
             only asks whether it may write.
+
+    Raises:
+        ConfigError: A place cannot be used; the message says what to set.
+        LocationUnavailable: A file system did not answer for `topology.message.timeout.secs`.
     """
     checkpoint = Place(plan.checkpoint_location, "the checkpoint location", LOCATION)
     directories = [

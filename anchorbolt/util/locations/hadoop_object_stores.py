@@ -31,7 +31,7 @@ class Settings(NamedTuple):
         return self._first(name, self.get_secret)[1]
 
     def is_true(self, name: str, *, default: bool = False) -> bool:
-        """Read a boolean as Hadoop does: what is neither true nor false is the default."""
+        """Read a boolean as Hadoop does: any text but true and false means the default."""
         return {"true": True, "false": False}.get(self.read(name).lower(), default)
 
     def refuse(self, name: str, advice: str) -> ConfigError:

@@ -17,7 +17,7 @@ _AUTHORITY = re.compile(rf"([^@:\[\]\s]+@)?{_HOST}(,{_HOST})*")
 
 
 class Uri(NamedTuple):
-    """The parts of a remote location. The path is as Hadoop writes it, and empty or absolute in what is qualified."""
+    """The parts of a remote location. Its path is written as Hadoop does; if qualified, it is empty or absolute."""
 
     scheme: str
     authority: str
@@ -78,7 +78,7 @@ def qualified(location: str, base: BaseLocation) -> str:
     if uri is not None:
         takes_authority = not uri.authority and default is not None and default.scheme == uri.scheme
         return f"{base.root if takes_authority else uri.root}{uri.path}"
-    assert path is not None, "what is not remote has a path"
+    assert path is not None, "each location is remote or has a path"
     if default is None:
         return _normalised(os.path.abspath(os.path.join(base.directory, path)))
     if _URI.fullmatch(location):

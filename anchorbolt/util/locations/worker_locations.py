@@ -33,7 +33,7 @@ class WorkerLocations:
         if path is not None:
             return LocalFolder(location, path)
         uri = uri_of(location)
-        assert uri is not None, "what is not local has a scheme"
+        assert uri is not None, "a location that is not local has a scheme"
         store = dict(self.stores).get(uri.root) or store_of(location, _unset, _unset, _user())
         return RemoteFolder(location, uri, store)
 

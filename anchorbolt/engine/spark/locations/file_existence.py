@@ -15,7 +15,7 @@ _MOST_ASKED_EACH = 16
 def missing_files(session: SparkSession, uris: Iterable[str]) -> list[str]:
     """Return those of some files that do not exist. Raises `OSError` if a file system cannot be asked.
 
-    Of many files in a folder, the folder is listed once, and what is found stays in the JVM.
+    If many of them are in one folder, that folder is listed once, and the list stays in the JVM.
 
     Args:
         session: Its Hadoop configuration is used.

@@ -129,7 +129,7 @@ class HadoopFolder:
             self._hadoop.rename_over(aside, self._at(name))
 
     def _give_up(self, stream: Any) -> None:
-        """End a stream after a failed write. An object store must not show what was written, as it does on close.
+        """End a stream after a failed write. Closing it would make an object store show the part that was written.
 
         If it cannot abort, its stream stays open: the JVM frees it.
         """
