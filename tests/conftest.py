@@ -79,7 +79,13 @@ SHARED = (
     "postgres_server",
 )
 # Parameters by which tests choose one of these fixtures at run time.
-CHOSEN = {"hbase": "hbase_server", "redis_cluster": "redis_cluster", "cluster": "redis_cluster"}
+CHOSEN = {
+    "hbase": "hbase_server",
+    "redis_cluster": "redis_cluster",
+    "cluster": "redis_cluster",
+    "hadoop-disk": "spark",
+    "two-step-disk": "spark",
+}
 
 
 def in_ci() -> bool:

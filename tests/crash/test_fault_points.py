@@ -15,6 +15,7 @@ from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
+MAIN_PHASES = tuple(point for point in DRIVER_PHASES if point not in (FaultPoint.FENCES_RAISED, FaultPoint.COMMITTED))
 AT_DECISION = ON_DRIVER.index(FaultPoint.DECIDED)
 
 
@@ -25,7 +26,7 @@ def thorough(*values: object) -> object:
 @pytest.mark.parametrize(
     ("provider", "points", "victim"),
     [
-        ("sqlite", DRIVER_PHASES, Victim.HERE),
+        ("sqlite", MAIN_PHASES, Victim.HERE),
         ("redis", ON_WORKERS, Victim.HERE),
         ("hbase", COMMITS, Victim.DRIVER),
         thorough("redis", DRIVER_PHASES, Victim.HERE),

@@ -55,7 +55,7 @@ def test_a_count_of_another_history_is_refused_and_stays(load_job: LoadJob, redi
         assert json.loads(client.get(KEY)) == [70, 9]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("name", "faults"),
@@ -67,14 +67,13 @@ def test_a_count_of_another_history_is_refused_and_stays(load_job: LoadJob, redi
                 Fault(FaultPoint.BATCH_PROCESSED, txid=3),  # the driver
             ],
         ),
-        pytest.param(
+        (
             "stateful_topology",
             [
                 Fault(FaultPoint.METADATA_STORED, txid=2),
                 Fault(FaultPoint.SEALED, component="sum", txid=3),
                 Fault(FaultPoint.DECIDED, txid=4),
             ],
-            marks=pytest.mark.thorough,
         ),
     ],
 )

@@ -245,7 +245,8 @@ def test_a_bolt_that_does_not_return_is_named_by_the_warning_the_line_and_ctrl_c
 
 
 @pytest.mark.parametrize(
-    ("job", "setting", "warnings"), [("hanging", "topology.task.timeout.secs=1", 2), ("exiting", "own=1", 0)]
+    ("job", "setting", "warnings"),
+    [("hanging", "topology.task.timeout.secs=1", 2), pytest.param("exiting", "own=1", 0, marks=pytest.mark.thorough)],
 )
 def test_a_worker_that_ended_is_named_by_its_task_and_ended_if_its_bolt_takes_too_long(
     start: StartCommand, directory: Path, job: str, setting: str, warnings: int
@@ -258,6 +259,7 @@ def test_a_worker_that_ended_is_named_by_its_task_and_ended_if_its_bolt_takes_to
     assert "java.io.EOFException" not in command.err
 
 
+@pytest.mark.thorough
 def test_a_process_that_a_bolt_forked_is_ended_and_its_copy_has_no_effect(start: StartCommand, directory: Path) -> None:
     for file in range(1, FILES):
         (directory / "in" / f"{file}.txt").unlink()

@@ -50,15 +50,8 @@ def problems(home: Path, program: str, faults: Sequence[Fault], *, late: bool) -
         return found + state_problems(conf, counts(all_messages), exactly=True)
 
 
-@pytest.mark.parametrize(
-    ("points", "late"),
-    [
-        ((FaultPoint.DECIDED, FaultPoint.WAVE_ENDED), False),
-        pytest.param(HAND_OVER, False, marks=pytest.mark.thorough),
-        pytest.param(HAND_OVER, True, marks=pytest.mark.thorough),
-    ],
-    ids=["two points", "all points", "all points and late acks"],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("points", "late"), [(HAND_OVER, False), (HAND_OVER, True)], ids=["soon", "late acks"])
 def test_messages_count_once_when_the_driver_is_killed_at_the_hand_over_from_a_commit_to_the_acks(
     tmp_path: Path, redis_program: str, points: Sequence[FaultPoint], late: bool
 ) -> None:

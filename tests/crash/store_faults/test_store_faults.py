@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,16 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [(FaultPoint.SEALED, FaultPoint.DECIDED), pytest.param(STEPS, marks=pytest.mark.thorough)],
+    ids=["two steps", "all steps"],
+)
 def test_a_redis_killed_at_any_step_and_restarted_with_its_log_is_waited_for(
-    accompany: AccompanyRun, start_redis: StartRedis
+    accompany: AccompanyRun, start_redis: StartRedis, steps: Sequence[FaultPoint]
 ) -> None:
     server = start_redis(**DURABLE)
-    harms.assert_waited_for(accompany(server, faults=hangs(STEPS)), [harms.killed(server) for _ in STEPS])
+    harms.assert_waited_for(accompany(server, faults=hangs(steps)), [harms.killed(server) for _ in steps])
 
 
 def test_a_store_that_takes_no_writes_for_a_time_is_waited_for(
@@ -88,6 +93,7 @@ def test_a_redis_that_takes_no_more_writes_ends_the_run_with_its_state_as_before
     assert_ended(run, harm(server), says, tidy=harm is harms.full_memory)
 
 
+@pytest.mark.thorough
 @pytest.mark.optional_in_ci
 def test_a_full_disk_below_sqlite_ends_the_run_with_its_state_as_before(
     accompany: AccompanyRun, small_disk: Path

@@ -31,7 +31,11 @@ from tests.support.stores import settings_of, store_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ON_DRIVER = tuple(point for point in FaultPoint if point.on_driver)
-OF_BOTH_PHASES = (FaultPoint.BATCH_PROCESSED, FaultPoint.DECIDED, FaultPoint.COMMITTED)
+OF_BOTH_PHASES = (FaultPoint.BATCH_PROCESSED, FaultPoint.DECIDED)
+IN_EACH_PHASE = [
+    Fault(FaultPoint.HAND_OFF_WRITTEN, component="count", task_index=0, txid=2),
+    Fault(FaultPoint.SEALED, component="count", task_index=0, txid=3),
+]
 HALF = len(ON_DRIVER) // 2
 
 
@@ -48,8 +52,7 @@ def case(provider: str, name: str, faults: Sequence[Fault], pending: int = PENDI
     ("provider", "faults", "pending"),
     [
         case("sqlite", "driver", list(driver_kills(OF_BOTH_PHASES)), is_short=True),
-        case("redis", "workers-processing", kills_in_processing(), is_short=True),
-        case("redis", "workers-commit", kills_in_commit(), 1, is_short=True),
+        case("redis", "workers", IN_EACH_PHASE, 1, is_short=True),
         *(
             case(provider, part, list(driver_kills(points)))
             for provider in ("sqlite", "redis", "redis-cluster", "hbase")
@@ -57,7 +60,7 @@ def case(provider: str, name: str, faults: Sequence[Fault], pending: int = PENDI
         ),
         *(
             case(provider, name, faults, pending)
-            for provider in ("sqlite", "redis-cluster", "hbase")
+            for provider in ("sqlite", "redis", "redis-cluster", "hbase")
             for name, faults, pending in (
                 ("workers-processing", kills_in_processing(), PENDING),
                 ("workers-commit", kills_in_commit(), 1),
@@ -77,7 +80,7 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
 @pytest.mark.parametrize(
     ("provider", "point"),
     [
-        ("redis", FaultPoint.BATCH_PROCESSED),
+        thorough("redis", FaultPoint.BATCH_PROCESSED),
         thorough("sqlite", FaultPoint.METADATA_STORED),
         thorough("redis-cluster", FaultPoint.BATCH_BEGUN),
         thorough("hbase", FaultPoint.ROUND_ENDED),

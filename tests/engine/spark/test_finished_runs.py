@@ -119,7 +119,7 @@ def grown(before: dict[str, int], after: dict[str, int]) -> dict[str, Any]:
     return {name: (before[name], each) for name, each in after.items() if each > before[name] + slack.get(name, 0)}
 
 
-@pytest.mark.parametrize("runs", [15, pytest.param(30, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("runs", [10, pytest.param(30, marks=pytest.mark.thorough)])
 def test_runs_in_one_session_leave_nothing_behind(spark: SparkSession, tmp_path: Path, runs: int) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("the quick brown fox\n" * 3)

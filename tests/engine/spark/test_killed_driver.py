@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import SparkCluster
@@ -56,6 +57,7 @@ def run_job(folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 def test_a_driver_killed_while_a_sink_publishes_has_one_effect(tmp_path: Path) -> None:
     write_lines(tmp_path / "in", LINES)
     first = run_job(tmp_path)

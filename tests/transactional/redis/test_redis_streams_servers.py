@@ -171,7 +171,7 @@ def test_a_stream_whose_slot_moves_is_read_on(kind: type[RedisSpout], empty_redi
             cluster.bring_back(slot, source, target)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.thorough)])
 def test_a_master_that_is_killed_is_waited_for(kind: type[RedisSpout], start_redis_cluster: StartRedisCluster) -> None:
     cluster = start_redis_cluster(**DURABLE, **QUICK_TO_FAIL_OVER, cluster_require_full_coverage="no")
     keys = ["a", "b", "c", "d", "e", "f"]

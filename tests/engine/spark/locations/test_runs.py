@@ -102,6 +102,7 @@ def test_an_input_file_that_is_gone_after_a_restart_is_refused(job: Job, watch: 
         job.run()
 
 
+@pytest.mark.thorough
 def test_paths_are_on_the_default_file_system_as_sparks_own_are(
     spark: SparkSession, hdfs: HdfsServer, make_job: MakeJob
 ) -> None:
