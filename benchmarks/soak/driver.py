@@ -23,7 +23,8 @@ _BATCHES_S = 20.0  # Spark keeps the progress of the last 100 batches
 
 def main(job: Job) -> None:
     stopped, parent = threading.Event(), os.getppid()
-    java = f"-Xlog:gc:file={job.path('gc.log')} -Djava.io.tmpdir={os.environ['TMPDIR']}"
+    # Java takes its whole heap at once. Else its resident memory grows for hours within -Xmx, and hides what else grows.
+    java = f"-Xms1g -XX:+AlwaysPreTouch -Xlog:gc:file={job.path('gc.log')} -Djava.io.tmpdir={os.environ['TMPDIR']}"
     conf = {"spark.driver.extraJavaOptions": java, "spark.local.dir": str(job.path("spark-local"))}
     spark = build_session("soak", "local[2]", SparkOptions(conf=conf))
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
