@@ -181,6 +181,14 @@ class _Reader(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
+    def readall(self) -> bytes:
+        # Inherited, it reads 8 kB at a time, and each call through py4j takes 40 ms.
+        parts: list[bytes] = []
+        while not parts or parts[-1]:
+            with hadoop_errors():
+                parts.append(bytes(self._stream.readNBytes(_CHUNK_BYTES)))
+        return b"".join(parts)
+
     def close(self) -> None:
         if not self.closed:
             super().close()

@@ -1,5 +1,6 @@
 """Every kind of folder does the same: on a disk, by Hadoop as the driver, and without a JVM as a task."""
 
+import io
 import pickle
 import uuid
 from collections.abc import Callable
@@ -254,3 +255,11 @@ def test_an_object_store_does_not_show_what_was_written_in_part(scheme: str, abo
     with pytest.raises(OSError, match="connection reset"):
         HadoopFolder(hadoop, f"{scheme}://bucket/a").replace("decision", b"new")
     assert stream.ended == ended
+
+
+def test_a_large_file_is_read_in_few_calls_through_py4j() -> None:
+    data, hadoop = b"z" * 3_000_000, Mock()
+    read = hadoop.path.return_value.getFileSystem.return_value.open.return_value.readNBytes
+    read.side_effect = io.BytesIO(data).read
+    assert HadoopFolder(hadoop, "hdfs://host/a").read("large") == data
+    assert read.call_count <= 4
