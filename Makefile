@@ -34,7 +34,7 @@ SET_UP = @"$(PYTHON)" tools/set_up.py --venv "$(VENV)" $(if $(SPARK),--spark "$(
 # Every command runs with the environment's programs, and with the Java and the Redis that set-up found.
 IN_VENV = @. "./$(VENV)/anchorbolt.env" &&
 
-# On as many cores as there are; the tests of one shared server stay together on one of them.
+# On all cores; the tests of one shared server stay together on one worker.
 SIDE_BY_SIDE = -n auto --dist loadgroup
 
 .PHONY: help

@@ -104,6 +104,11 @@ def pytest_configure(config: pytest.Config) -> None:
     set_spark_environment()
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many workers `-n auto` means: one more than there are cores, as a test often waits for a process."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their fixtures; on several workers, let the long tests come first."""

@@ -23,7 +23,7 @@ _BATCHES_S = 20.0  # Spark keeps the progress of the last 100 batches
 
 def main(job: Job) -> None:
     stopped, parent = threading.Event(), os.getppid()
-    # Java takes its whole heap at once. Else its resident memory grows for hours within -Xmx, and hides what else grows.
+    # Java takes its whole heap at once: a heap that grows for hours within -Xmx would hide what else grows.
     java = f"-Xms1g -XX:+AlwaysPreTouch -Xlog:gc:file={job.path('gc.log')} -Djava.io.tmpdir={os.environ['TMPDIR']}"
     conf = {"spark.driver.extraJavaOptions": java, "spark.local.dir": str(job.path("spark-local"))}
     spark = build_session("soak", "local[2]", SparkOptions(conf=conf))

@@ -15,7 +15,7 @@ from tests.crash.plans import IN_RECOVERY
 from tests.servers.redis_server import DURABLE, RedisServer
 from tests.support.stores import settings_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
 BATCH = 50
 HAND_OVER = (
@@ -50,7 +50,6 @@ def problems(home: Path, program: str, faults: Sequence[Fault], *, late: bool) -
         return found + state_problems(conf, counts(all_messages), exactly=True)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("points", "late"), [(HAND_OVER, False), (HAND_OVER, True)], ids=["soon", "late acks"])
 def test_messages_count_once_when_the_driver_is_killed_at_the_hand_over_from_a_commit_to_the_acks(
     tmp_path: Path, redis_program: str, points: Sequence[FaultPoint], late: bool
@@ -59,7 +58,6 @@ def test_messages_count_once_when_the_driver_is_killed_at_the_hand_over_from_a_c
     assert problems(tmp_path, redis_program, faults, late=late) == []
 
 
-@pytest.mark.thorough
 def test_messages_count_once_when_a_driver_is_killed_while_it_recovers(tmp_path: Path, redis_program: str) -> None:
     faults = [Fault(FaultPoint.DECIDED, txid=1), *(Fault(point, nth=2) for point in IN_RECOVERY)]
     assert problems(tmp_path, redis_program, faults, late=True) == []

@@ -52,6 +52,7 @@ def test_a_redis_killed_at_any_step_and_restarted_with_its_log_is_waited_for(
     harms.assert_waited_for(accompany(server, faults=hangs(steps)), [harms.killed(server) for _ in steps])
 
 
+@pytest.mark.thorough
 def test_a_store_that_takes_no_writes_for_a_time_is_waited_for(
     accompany: AccompanyRun, start_redis: StartRedis
 ) -> None:
