@@ -6,7 +6,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, FailedException
@@ -16,6 +16,7 @@ from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.errors import AnchorboltError, BoltError, StateError
+from anchorbolt.state_backends.attempt import StateCounters
 from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
@@ -38,8 +39,7 @@ _OF_A_HOOK = (Exception, SystemExit)  # a bolt that calls sys.exit() fails; it m
 class TaskOutcome:
     """The counts and seals of a task's state and outbox in a round."""
 
-    keys_read: int = 0
-    keys_staged: int = 0
+    counters: StateCounters = field(default_factory=StateCounters)
     base: int = NOTHING_COMMITTED  # the committed txid that the staged updates are based on
     seal: Seal | None = None  # None if the state did not change
     file: SinkFile | None = None  # a sink's file in the outbox; None if the wave brought no rows
@@ -235,8 +235,7 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
 
     @property
     def outcome(self) -> TaskOutcome:
-        counters = self._state.counters
-        return TaskOutcome(counters.keys_read, counters.keys_staged, self._state.base, self._state.seal)
+        return TaskOutcome(self._state.counters, self._state.base, self._state.seal)
 
     def begin(self, scope: AttemptScope, winner: str = "") -> None:
         if isinstance(self._state, CustomTaskState):

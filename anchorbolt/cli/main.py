@@ -88,6 +88,15 @@ def run(
     spark_conf: Annotated[
         list[str] | None, _spark_option("KEY=VALUE", "Another setting of Spark. May be repeated.")
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        option(
+            "--metrics-port",
+            metavar="PORT",
+            help="Show metrics for Prometheus on this port of 127.0.0.1; 0 chooses a free one. Overrides "
+            "topology.metrics.port.",
+        ),
+    ] = None,
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="Process the input that the source has now, and end.")
     ] = False,
@@ -115,7 +124,8 @@ def run(
     }
     given = {name: value for name, value in spark.items() if value is not None}
     engine = SparkEngine(master, verbose=verbose)
-    code = Run(job, engine, Display(), conf, overrides or (), given, until_empty, verbose).to_exit_code()
+    settings = [*(overrides or ()), *([] if metrics_port is None else [f"topology.metrics.port={metrics_port}"])]
+    code = Run(job, engine, Display(), conf, settings, given, until_empty, verbose).to_exit_code()
     if code == exit_codes.LEFT_AT_ONCE:
         # A normal exit would wait for the threads of the wave. Spark ends with this process.
         sys.stdout.flush()

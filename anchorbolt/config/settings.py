@@ -55,6 +55,7 @@ class Settings(Checked):
     checkpoint_location: str | None = setting(text("a path or a URI"), None, key="topology.checkpoint.location")
     accept_new_query: bool = setting(FLAG, False, key="topology.checkpoint.accept.new.query")
     max_batch_retries: int = setting(whole(0), 3, key="topology.max.batch.retries")
+    metrics_port: int | None = setting(whole(0, 65_535, what="a port"), None, key="topology.metrics.port")
 
     def __post_init__(self) -> None:
         super().__post_init__()

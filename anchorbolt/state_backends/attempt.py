@@ -1,11 +1,14 @@
 """A task's access to its namespace: reads, stages slices and seals, and checks the state of the store. Bytes only."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TypeVar
 
 from anchorbolt.errors import StaleAttempt, StateError
 from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.state_backends.contract import (
     NamespaceHead,
     ReadPosition,
@@ -31,7 +34,19 @@ class StateCounters:
     """Counts of one wave."""
 
     keys_read: int = 0  # from the store, not from the cache
+    keys_cached: int = 0  # that were to be prefetched, and were in the cache
     keys_staged: int = 0  # deletes included
+    bytes_staged: int = 0  # keys and values
+    store_ms: dict[str, Distribution] = field(default_factory=dict)  # by operation: the time of each call
+
+    @contextmanager
+    def timed(self, operation: str) -> Iterator[None]:
+        """Count the time of a call of the store."""
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.store_ms.setdefault(operation, Distribution()).add((perf_counter() - started) * 1000)
 
 
 class TaskNamespace:
@@ -101,7 +116,8 @@ class TaskNamespace:
         values may be old.
         """
         self.check_head()
-        stored = self._read(lambda attempt, at: self._storage.get_many(keys, attempt, at))
+        with self.counters.timed("read"):
+            stored = self._read(lambda attempt, at: self._storage.get_many(keys, attempt, at))
         self.counters.keys_read += len(keys)
         return stored
 
@@ -115,7 +131,8 @@ class TaskNamespace:
 
         def begun(attempt: str | None, at: ReadPosition | None) -> tuple[Page | None, Iterator[Page]]:
             pages = self._storage.scan(attempt, at=at)
-            return next(pages, None), pages
+            with self.counters.timed("scan"):
+                return next(pages, None), pages
 
         page, pages = self._read(begun)
         while page is not None:
@@ -127,7 +144,8 @@ class TaskNamespace:
                     namespace=self._storage.namespace,
                 )
             try:
-                page = next(pages, None)
+                with self.counters.timed("scan"):
+                    page = next(pages, None)
             except StaleAttempt:
                 self._compare_head()
                 raise
@@ -137,6 +155,7 @@ class TaskNamespace:
         for slice_ in _slices(updates, self._slice_bytes):
             self._stage_slice(slice_)
             self.counters.keys_staged += len(slice_)
+            self.counters.bytes_staged += sum(map(len, slice_)) + sum(map(len, filter(None, slice_.values())))
         self.seal = None
 
     def stage_nothing(self) -> None:
@@ -155,7 +174,8 @@ class TaskNamespace:
             )
         if self._staged is not None and self.seal is None:
             reach(FaultPoint.STAGED)
-            self._storage.seal(scope.fence, scope.attempt, self._staged)
+            with self.counters.timed("seal"):
+                self._storage.seal(scope.fence, scope.attempt, self._staged)
             self.seal = self._staged
             reach(FaultPoint.SEALED)
 
@@ -196,7 +216,8 @@ class TaskNamespace:
         number = self._staged.slices if self._staged is not None else 0
         staged = StagedSlice(scope.fence, scope.txid, scope.attempt, scope.committed, number, updates, self._codec)
         try:
-            self._staged = self._storage.stage(staged)
+            with self.counters.timed("stage"):
+                self._staged = self._storage.stage(staged)
         except StaleAttempt:
             self._refuse_regressed(self._storage.head())
             raise
@@ -216,7 +237,7 @@ class AttemptView:
 
     @property
     def counters(self) -> StateCounters:
-        """The numbers of keys read and staged in this wave; all zero for a custom state."""
+        """The counts of this wave; of a custom state, only what its namespace took."""
         return self._attempt.counters
 
     @property

@@ -187,6 +187,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         unknown = keys if distinct is None else [key for key in distinct if key not in cache]
         cache_keys = dict.fromkeys(map(self._cache_key_or_none, unknown))
         missing = [key for key in cache_keys if key not in cache and key != _NOT_A_KEY]
+        self.counters.keys_cached += (len(cache_keys) if distinct is None else len(distinct)) - len(missing)
         if missing:
             self._load(missing, cache_keys if distinct is None else distinct)
 

@@ -1,12 +1,20 @@
 """The context that the engine passes to a component's `prepare`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from anchorbolt.metrics.kinds import Counter, Gauge, Histogram, Timer
+from anchorbolt.metrics.registry import MetricRegistry
 
 
 @dataclass(frozen=True)
 class TopologyContext:
     """A task's own identity, and the topology around it. Task ids count from 1 over all bolts of the topology.
+
+    A component registers its metrics here, in `prepare` or `open`, by a name of 1 to 100 of the characters A-Z a-z 0-9
+    _ . - that begins with a letter or _. A name that is registered again gives the same metric. A component has at most
+    100 metrics. `TopologyError` is raised for another name, for one that is registered as another kind, and for the
+    101st. What they measure counts when its wave commits; a round that failed adds nothing.
 
     Attributes:
         topology: Name of the topology.
@@ -23,6 +31,26 @@ class TopologyContext:
     this_task_index: int
     component_tasks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     component_fields: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    metrics: MetricRegistry = field(default_factory=MetricRegistry, compare=False, repr=False)
+
+    def register_counter(self, name: str) -> Counter:
+        """Return a new counter: a number that only grows."""
+        return self.metrics.counter(name)
+
+    def register_gauge(self, name: str, function: Callable[[], float] | None = None) -> Gauge:
+        """Return a new gauge. Its value is what `function` returns at the end of a wave, or was set last without one.
+
+        If `function` raises, the gauge is left out of that wave, and the first exception is logged.
+        """
+        return self.metrics.gauge(name, function)
+
+    def register_histogram(self, name: str) -> Histogram:
+        """Return a new histogram: how the values that it is updated with are distributed."""
+        return self.metrics.histogram(name)
+
+    def register_timer(self, name: str) -> Timer:
+        """Return a new timer: a histogram of times in seconds."""
+        return self.metrics.timer(name)
 
     def get_component_tasks(self, component: str) -> tuple[int, ...]:
         """Return the task ids of a bolt, ordered by task index. Raises KeyError for an unknown bolt."""

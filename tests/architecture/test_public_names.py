@@ -19,6 +19,7 @@ PUBLIC = {
     """,
     "anchorbolt.config": "Configuration Secret load_conf",
     "anchorbolt.engine": "LocalCluster RunHandle SparkCluster",
+    "anchorbolt.metrics": "Counter Gauge Histogram Timer",
     "anchorbolt.migration_tools.base64_to_binary": """
         Action Content HashResult Interrupted MigrationOptions NamespaceResult Report Wrapper
         discard_backup migrate undo verify

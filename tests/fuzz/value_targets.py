@@ -59,7 +59,9 @@ _RECORD = DecisionRecord(
     parallelism={"count": 2},
     schemas={"out": "word string, count int64"},
 )
-_REPORT = messages.TaskReport(("count", 0), "a" * 32, 9, Tally(3, 4), {"out": Tally(1, 2)}, 10, 20, 300)
+_REPORT = messages.TaskReport(
+    ("count", 0), "a" * 32, 9, Tally(3, 4), {"out": Tally(1, 2)}, 10, {("split", "default"): 10}, 20, 300
+)
 _FAILURE = messages.TaskReport(
     ("count", 1),
     "c" * 32,

@@ -28,10 +28,7 @@ class AckerExecutor(WrappedBolt):
 
     @property
     def outcome(self) -> TaskOutcome:
-        counters = self._state.counters
-        return TaskOutcome(
-            counters.keys_read, counters.keys_staged, self._state.base, self._state.seal, verdict=self._verdict
-        )
+        return TaskOutcome(self._state.counters, self._state.base, self._state.seal, verdict=self._verdict)
 
     def begin(self, scope: AttemptScope, winner: str = "") -> None:
         self._state.begin(scope)

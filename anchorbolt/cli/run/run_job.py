@@ -128,6 +128,8 @@ class Run:
         finally:
             ended.set()
         self.running = True
+        if handle.metrics_address is not None:
+            say(f"metrics: {handle.metrics_address}")
         say(_recovery_line(handle.recovery))
         return handle
 

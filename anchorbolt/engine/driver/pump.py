@@ -9,7 +9,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts
-from anchorbolt.engine.submit.handle import WaveListener, Waves
+from anchorbolt.engine.submit.handle import WaveCommitted, Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.stream import Spout
@@ -72,7 +72,7 @@ class Pump:
     def query_id(self) -> str:
         return ""
 
-    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+    def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
         self._spout, self._add, self._until_empty = spout, add, until_empty
         try:
             self._spouts.open(spout.record)
@@ -156,7 +156,7 @@ class Pump:
         batch = self._spouts.next_batch(self._spout.record)
         with self._spouts.wave(self._spout, replays=True):
             wave = self._spout.run_wave(batch)
-        self._add(self._spouts.add_to(summarise(wave)))
+        self._add(self._spouts.add_to(summarise(wave)), wave.reports)
 
 
 class MixedWaves:
@@ -174,7 +174,7 @@ class MixedWaves:
     def query_id(self) -> str:
         return self._query.query_id()
 
-    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+    def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
         self._pump.start(spout, add, until_empty=False)
         try:
             self._query.start(spout, add, until_empty=until_empty)

@@ -23,7 +23,7 @@ from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import WaveListener
+from anchorbolt.engine.submit.handle import WaveCommitted
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, WaveFailed
 from anchorbolt.util.locations import Folder, local_path
@@ -70,7 +70,7 @@ class WaveQuery:
     def query_id(self) -> str:
         return query_id_at(self._folder)
 
-    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+    def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
         self._spout, self._add = spout, add
         writer = (
             self._frame.writeStream.foreachBatch(self._callback)
@@ -172,7 +172,7 @@ class WaveQuery:
         self.batch = frame
         try:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
-                report = summarise(self._spout.run_wave(batch))
+                wave = self._spout.run_wave(batch)
         except WaveFailed as error:
             self._source_files.check(batch_id, offsets, txid, failed=True)  # missing files explain more
             if lost := explained_loss(error.message, txid - 1):
@@ -180,9 +180,10 @@ class WaveQuery:
             raise
         finally:
             self.batch = None
+        report = summarise(wave)
         if self.query is not None:  # None if the first wave ends before Spark has returned the query
             report = replace(report, offsets_behind=self._lag.offsets_behind(self.query))
-        self._add(report if self._spouts is None else self._spouts.add_to(report))
+        self._add(report if self._spouts is None else self._spouts.add_to(report), wave.reports)
 
     def _failure(self, error: Exception) -> AnchorboltError:
         if changed := _OTHER_SOURCES.search(str(error)):

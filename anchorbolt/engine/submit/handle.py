@@ -5,7 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
@@ -20,17 +20,27 @@ from anchorbolt.engine.driver.batches.phases import CommitRunner, PhasedRounds
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds, Runner, WaveReport
 from anchorbolt.engine.driver.state_commits import StateCommits
+from anchorbolt.engine.figures.run_figures import RunFigures
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.state import NOTHING_COMMITTED
 from anchorbolt.util.locations import Folder
 from anchorbolt.util.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.figures.collector import RunCollector
+    from anchorbolt.engine.figures.server import MetricsServer
 
 _log = logging.getLogger("anchorbolt.engine")
 
 _REPORTS_KEPT = 1000
 
 WaveListener = Callable[[WaveReport], None]
+
+WaveCommitted = Callable[[WaveReport, Sequence[TaskReport]], None]
+"""Called after each committed wave, with the reports of its tasks."""
 
 
 class BatchRunner(CommitRunner, Protocol):
@@ -94,7 +104,7 @@ class Waves(Protocol):
     def query_id(self) -> str:
         """Return the id of the streaming query at the checkpoint location, or an empty string."""
 
-    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+    def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
         """Start the source. The spout has recovered; `add` is to be called after each committed wave."""
 
     def wait(self) -> BaseException | None:
@@ -130,18 +140,37 @@ class RunHandle:
         self._waves = waves
         self._listener = listener
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
+        self.figures = RunFigures(plan)
         self._ended = threading.Event()
         self._stop_requested = threading.Event()
         self._status = RunStatus.RUNNING
         self._failure: BaseException | None = None
+        self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
+        self._metrics_server: MetricsServer | None = None
         self._spout = checkpoint_spout(plan, folder, runner)
         try:
+            self._show_metrics(plan.settings.metrics_port)
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
             waves.start(self._spout, self._add, until_empty=until_empty)
         except BaseException:
             self._clean_up()
             raise
         threading.Thread(target=self._watch, name="anchorbolt-run", daemon=True).start()
+
+    @property
+    def topology(self) -> str:
+        """The topology's name."""
+        return self._plan.topology
+
+    def collector(self) -> "RunCollector":
+        """Return a collector of the run's metrics, to be registered with a registry of `prometheus_client`.
+
+        For a program that shows metrics of its own: `prometheus_client.REGISTRY.register(handle.collector())`. It may
+        be asked on any thread, also after the run has ended.
+        """
+        from anchorbolt.engine.figures.collector import RunCollector
+
+        return RunCollector(self)
 
     @property
     def status(self) -> RunStatus:
@@ -155,8 +184,13 @@ class RunHandle:
 
     @property
     def recovery(self) -> RecoveryReport:
-        """The result of the driver's start."""
+        """The result of the driver's start. Until it has recovered, the action is `recovering`."""
         return self._recovery
+
+    @property
+    def metrics_address(self) -> str | None:
+        """Where the metrics are shown, with `topology.metrics.port`; None without it."""
+        return None if self._metrics_server is None else self._metrics_server.address
 
     @property
     def messages_in_flight(self) -> int:
@@ -246,7 +280,8 @@ class RunHandle:
             finally:
                 storage.close()
 
-    def _add(self, report: WaveReport) -> None:
+    def _add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
+        self.figures.add(report, tasks)
         self._reports.append(report)
         if self._listener is not None:
             self._listener(report)
@@ -264,8 +299,20 @@ class RunHandle:
             self._status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
         self._ended.set()
 
+    def _show_metrics(self, port: int | None) -> None:
+        if port is None:
+            return
+        from prometheus_client import CollectorRegistry
+
+        from anchorbolt.engine.figures.server import MetricsServer
+
+        registry = CollectorRegistry()
+        registry.register(self.collector())
+        self._metrics_server = MetricsServer(port, registry)
+
     def _clean_up(self) -> None:
-        for clean_up in (self._runner.close_instances, self._spout.close):
+        close_server = () if self._metrics_server is None else (self._metrics_server.close,)
+        for clean_up in (*close_server, self._runner.close_instances, self._spout.close):
             try:
                 clean_up()
             except (Exception, SystemExit):  # `await_termination` must return in any case

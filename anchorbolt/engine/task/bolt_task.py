@@ -83,6 +83,7 @@ class _BoltTask:
         self._task = task
         self._round = current
         self._attempt = attempt
+        self._began = perf_counter()
         self.report = TaskReport(task, self._attempt, current.fence.seq)
         self._is_to_blame = True  # if it fails: no task in front of it has failed
         self._received: dict[TaskKey, int] = {}
@@ -162,11 +163,13 @@ class _BoltTask:
                 assert instance is not None
                 self._tick(instance.bolt)
                 started = perf_counter()
+                report.aligned_ms = (started - self._began) * 1000
                 instance.bolt.handle(CheckpointTuple(self._round.txid, Action.PREPARE))
                 report.prepare_ms = (perf_counter() - started) * 1000
                 reach(FaultPoint.TASK_PREPARED)
                 instance.attempt = self._attempt
                 report.outcome = instance.bolt.outcome
+                report.metrics = instance.emitter.context.metrics.take()
         except Exception as error:
             self._fail(error)
         if instance is not None:
@@ -221,12 +224,14 @@ class _BoltTask:
             attempt = self._round.batch.attempt
             columns = [[attempt.txid if bolt.takes_txid else attempt] * message.size, *columns]
         whole = TupleBatch(header, message.size, columns, lineage)
-        self.report.tuples_in += message.size
+        report, source = self.report, (message.source[0], message.stream)
+        report.tuples_in += message.size
+        report.tuples_from[source] = report.tuples_from.get(source, 0) + message.size
         started = perf_counter()
         bolt.prefetch(whole)
         for part in _parts(whole):
             bolt.execute(part)
-            self.report.execute_ms += (perf_counter() - started) * 1000
+            report.execute_ms += (perf_counter() - started) * 1000
             yield
             started = perf_counter()
 

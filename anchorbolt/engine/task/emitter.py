@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.acker.placement import ACKER_ID
@@ -93,6 +94,7 @@ class Emitter:
     def report(self, report: messages.TaskReport) -> None:
         """Send the task's report to the driver, with what it says of the blobs that were sent."""
         report.bytes_out = self.bytes_out
+        report.ended_at = time()
         report.sent = self._tallies()
         # By a partition of its own through each stage on the way.
         self._send_on(self._plan.driver_level, self._source[1], messages.encode_report(report))

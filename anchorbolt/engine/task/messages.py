@@ -9,6 +9,7 @@ import pickle
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt import errors
@@ -16,6 +17,7 @@ from anchorbolt.checkpoint.ports import Others, Round, TaskKey
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
 from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
+from anchorbolt.metrics.registry import Measured
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.util.messages import bounded
 
@@ -36,13 +38,18 @@ class TaskReport:
     received: Tally = NOTHING
     sent: dict[str, Tally] = field(default_factory=dict)  # by receiving component, if anything was sent to it
     tuples_in: int = 0
+    tuples_from: dict[tuple[str, str], int] = field(default_factory=dict)  # of them, by source and stream; bolts only
     tuples_out: int = 0  # all streams together
     bytes_out: int = 0  # bytes of blobs sent
+    began_at: float = field(default_factory=time)  # in seconds since 1970, by the clock of the task's machine
+    ended_at: float = 0.0
     source_ms: float = 0.0  # time waiting for the source; spouts only
     execute_ms: float = 0.0  # time in which a bolt executed tuples, with the reads of its state
+    aligned_ms: float = 0.0  # from its beginning until a bolt had all its input, and PREPARE behind it
     prepare_ms: float = 0.0  # time staging state or writing an outbox file
     errors_reported: int = 0  # calls of `report_error`
     failures_reported: int = 0  # of them those of tuples that failed
+    metrics: Measured = field(default_factory=dict)  # that the component has registered
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared
     # That the bolt failed, in a round that isolates, or if no acker reports them.

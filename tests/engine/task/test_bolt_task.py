@@ -50,7 +50,7 @@ def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
 def test_a_task_prepares_at_the_end_of_its_input_and_says_what_it_received(plan: ExecutionPlan) -> None:
     report = report_of(plan, batch(plan, FIRST, 1, "c"), batch(plan, FIRST, 0, "a", "b"))
     assert report.failure is None
-    assert (report.tuples_in, report.outcome.keys_staged) == (3, 3)
+    assert (report.tuples_in, report.outcome.counters.keys_staged) == (3, 3)
     assert report.received == tally([(("split", 0), FIRST, COUNT, 2)])
 
 

@@ -110,7 +110,7 @@ def test_an_instance_is_used_again_although_other_processes_ran_waves_that_left_
     cluster.commit(cluster.run(there, "c", "d"))
     report = cluster.run(here, "+a", "+b")
     assert instance_in(here) is first
-    assert report.outcome.keys_read == 1, "the cache of committed values was lost"
+    assert report.outcome.counters.keys_read == 1, "the cache of committed values was lost"
     assert closed == []
 
 
@@ -167,7 +167,7 @@ def test_an_instance_survives_a_round_that_was_rolled_back_without_it(
     first = instance_in(here)
     cluster.run(there, "+b")
     cluster.roll_back()
-    assert cluster.run(here, "+a", "+b").outcome.keys_read == 1
+    assert cluster.run(here, "+a", "+b").outcome.counters.keys_read == 1
     assert instance_in(here) is first
 
 

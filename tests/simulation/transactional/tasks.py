@@ -140,7 +140,7 @@ class BatchTasks(TaskRunner):
         self.world.checks.failed(reports)
         return reports
 
-    def committed(self, report: WaveReport) -> None:
+    def committed(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
         """Check, when a batch has committed, that only batches in flight have hand-offs."""
         world = self.world
         if world.has_late_attempts:  # which may write whenever they run

@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
 from anchorbolt.engine.driver.rounds import summarise
-from anchorbolt.engine.submit.handle import WaveListener
+from anchorbolt.engine.submit.handle import WaveCommitted
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, TopologyError
 from anchorbolt.util.messages import reason_of
@@ -38,7 +38,7 @@ class BatchWaves:
     def query_id(self) -> str:
         return ""
 
-    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+    def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
         self._spout, self._add, self._until_empty = spout, add, until_empty
         self.pipeline.open(spout, self._start_processing)
 
@@ -84,4 +84,4 @@ class BatchWaves:
         is_empty = not report.tuples_out.get(self._spout_id) and not report.dead_letters
         if is_empty and not self.pipeline.can_tell:
             self.pipeline.rest(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
-        self._add(report)
+        self._add(report, wave.reports)

@@ -1,0 +1,135 @@
+"""The figures of a run for Prometheus: a collector that `prometheus_client` asks at each scrape.
+
+The names follow https://prometheus.io/docs/practices/naming/; docs/operating.md lists them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from anchorbolt.engine.figures.families import Distributions, Families, user_metric
+from anchorbolt.engine.figures.registered import RegisteredMetrics
+from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
+from anchorbolt.engine.figures.tasks import Figure
+from anchorbolt.engine.figures.windows import ALL_TIME, TEN_MINUTES
+from anchorbolt.metrics.distribution import Distribution
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.submit.handle import RunHandle
+
+
+class _Counted(NamedTuple):
+    name: str
+    text: str
+    figure: Any
+    unit: float = 1.0  # so many of the metric's units
+
+
+_OF_WAVES = (
+    _Counted("waves", "Committed waves.", WaveFigure.WAVES),
+    _Counted("rounds_failed", "Rounds that were rolled back and run again.", WaveFigure.ROUNDS_FAILED),
+    _Counted("losses", "Of these: those in which Spark or the network lost something.", WaveFigure.LOSSES),
+    _Counted("shuffled_bytes", "Bytes of the blobs between tasks.", WaveFigure.BYTES_SHUFFLED),
+    _Counted("wave_seconds", "Time of all committed waves.", WaveFigure.WAVE_MS, 0.001),
+)
+_OF_TASKS = (
+    _Counted("executed_tuples", "Tuples that the task executed; of a spout, what it read.", Figure.EXECUTED),
+    _Counted("emitted_tuples", "Tuples that the task emitted.", Figure.EMITTED),
+    _Counted("failed_tuples", "Tuples that failed in the task.", Figure.FAILED),
+    _Counted("reported_errors", "Errors that the task reported, those of failed tuples included.", Figure.ERRORS),
+    _Counted("execute_seconds", "Time in which the task executed tuples and read its state.", Figure.EXECUTE_MS, 0.001),
+    _Counted("prepare_seconds", "Time in which the task staged its state or outbox.", Figure.PREPARE_MS, 0.001),
+    _Counted("sent_bytes", "Bytes of the blobs that the task sent.", Figure.BYTES_OUT),
+    _Counted("state_read_keys", "Keys that the task read from the store.", Figure.KEYS_READ),
+    _Counted("state_cached_keys", "Keys that the task was to prefetch and had in its cache.", Figure.KEYS_CACHED),
+    _Counted("state_staged_keys", "Updates that the task staged.", Figure.KEYS_STAGED),
+    _Counted("state_staged_bytes", "Bytes of the updates that the task staged.", Figure.BYTES_STAGED),
+)
+_OF_SPOUTS = (
+    _Counted("acked_messages", "Messages of the rich spout whose trees are complete.", SpoutFigure.ACKED),
+    _Counted("failed_messages", "Messages of the rich spout that failed.", SpoutFigure.FAILED),
+    _Counted("dead_letters", "Tuples of the spout that were left out for good.", SpoutFigure.DEAD_LETTERS),
+)
+_TASK = ("component", "task")
+
+
+class RunCollector(Collector):
+    """Yields the metrics of one run, each with a label `topology`. Counters count this run's committed waves."""
+
+    def __init__(self, run: RunHandle) -> None:
+        """Make a collector, to be registered with a registry of `prometheus_client`."""
+        self._run = run
+        self._families = Families(run.topology)
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing, so that a registry does not scrape when the collector is registered."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now. Never waits for a wave."""
+        families, run = self._families, self._run
+        figures, recent = run.figures.over(ALL_TIME), run.figures.over(TEN_MINUTES)
+        yield from self._now()
+        for name, text, figure, unit in _OF_WAVES:
+            yield families.counter(name, text, [((), figures.waves[figure] * unit)])
+        for name, text, figure, unit in _OF_TASKS:
+            samples = [((each.task[0], str(each.task[1])), each[figure] * unit) for each in figures.tasks]
+            yield families.counter(name, text, samples, _TASK)
+        for name, text, figure, _ in _OF_SPOUTS:
+            yield families.counter(
+                name, text, [((spout,), each[figure]) for spout, each in figures.spouts.items()], ["spout"]
+            )
+        text = "Share of the last 10 minutes in which the task executed tuples: Storm's capacity."
+        capacities = [((each.task[0], str(each.task[1])), each.capacity) for each in recent.tasks]
+        yield families.gauge("task_capacity_ratio", text, capacities, _TASK)
+        yield from self._shared(figures)
+        yield from _registered(families, run.figures.registered)
+
+    def _now(self) -> Iterator[Metric]:
+        families, run = self._families, self._run
+        last, age_s = run.figures.last_wave
+        txid = run.recovery.txid if last is None else last.txid
+        text = "Time since the last commit; before the first, since the start."
+        yield families.gauge("checkpoint_age_seconds", text, age_s)
+        yield families.gauge("committed_txid", "The last committed txid.", txid)
+        yield families.gauge("generation", "How often the topology was started.", run.recovery.generation)
+        yield families.gauge("wave_losses", "Losses in the current wave so far.", run.losses)
+        yield families.gauge("messages_in_flight", "Messages neither acked nor failed.", run.messages_in_flight)
+        text = "1 if the rich spouts were throttled when the last wave ended."
+        yield families.gauge("throttled", text, int(last is not None and last.throttled != ""))
+        if last is not None and last.offsets_behind is not None:
+            text = "Offsets that the sources had and no wave had read when the last wave ended."
+            yield families.gauge("source_offsets_behind", text, last.offsets_behind)
+        states = [((each.value.lower(),), float(each is run.status)) for each in type(run.status)]
+        yield families.gauge("run_status", "1 for the status that the run has.", states, ["status"])
+
+    def _shared(self, figures: Figures) -> Iterator[Metric]:
+        families = self._families
+        edges = [(edge, tuples) for edge, tuples in figures.transferred.items()]
+        text = "Tuples of a stream that a bolt received."
+        yield families.counter("received_tuples", text, edges, ["source", "stream", "target"])
+        phases: Distributions = {(phase,): each for phase, each in figures.phases_ms.items()}
+        yield families.histogram("wave_phase_seconds", "Time of a phase of a wave.", phases, ["phase"], 0.001)
+        calls: Distributions = {(operation,): each for operation, each in figures.store_ms.items()}
+        yield families.histogram("store_seconds", "Time of a call of the store.", calls, ["operation"], 0.001)
+
+
+def _registered(families: Families, metrics: RegisteredMetrics) -> Iterator[Metric]:
+    """Yield what components have registered. Two names that differ only in `.` and `-` are one metric."""
+    numbers: defaultdict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
+    for metric, number in metrics.numbers.items():
+        numbers[metric.kind, user_metric(metric.name)][metric.task[0], str(metric.task[1])] = number
+    for (kind, name), samples in numbers.items():
+        make = families.counter if kind == "counter" else families.gauge
+        yield make(name, f"A {kind} that components have registered.", list(samples.items()), _TASK)
+    distributions: defaultdict[tuple[str, str], dict[tuple[str, ...], Distribution]] = defaultdict(dict)
+    for metric, distribution in metrics.distributions.items():
+        distributions[metric.kind, user_metric(metric.name)][metric.task[0], str(metric.task[1])] = distribution
+    for (kind, name), found in distributions.items():
+        shown = f"{name}_seconds" if kind == "timer" else name
+        yield families.histogram(shown, f"A {kind} that components have registered.", found, _TASK)

@@ -1,0 +1,131 @@
+"""All figures of a run: fed with each committed wave, and read at any time by whoever shows them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.figures.latencies import PHASES, STORE_OPERATIONS, Latencies
+from anchorbolt.engine.figures.registered import RegisteredMetrics
+from anchorbolt.engine.figures.tasks import Edge, TaskFigures, TaskTables
+from anchorbolt.engine.figures.windows import ALL_TIME, Numbers, Windows
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.metrics.distribution import Distribution
+
+
+class WaveFigure(IntEnum):
+    """What is counted of waves."""
+
+    WAVES = 0  # committed
+    ROUNDS_FAILED = 1  # that were run again, losses included
+    LOSSES = 2  # of these: because Spark or the network lost something
+    BYTES_SHUFFLED = 3
+    WAVE_MS = 4  # all phases together
+
+
+class SpoutFigure(IntEnum):
+    """What is counted of the messages of a spout."""
+
+    ACKED = 0
+    FAILED = 1
+    DEAD_LETTERS = 2
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of a window."""
+
+    seconds: float  # that the window covers: less than its length while the run is younger
+    waves: Numbers  # by `WaveFigure`
+    spouts: Mapping[str, Numbers]  # by spout, and by `SpoutFigure`
+    tasks: Sequence[TaskFigures]
+    transferred: Mapping[Edge, float]  # tuples
+    store_ms: Mapping[str, Distribution]  # by operation: the time of each call
+    phases_ms: Mapping[str, Distribution]  # by phase of a wave
+
+
+class RunFigures:
+    """The figures of one run. Thread-safe."""
+
+    def __init__(self, plan: ExecutionPlan, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with no wave; `clock` returns seconds, and does not go back."""
+        now = clock()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._tasks = TaskTables(plan, now)
+        self._waves = Windows((len(WaveFigure),), now)
+        self._spouts = {spout: Windows((len(SpoutFigure),), now) for spout in plan.graph.spouts}
+        self._store = Latencies(STORE_OPERATIONS, now)
+        self._phases = Latencies(PHASES, now)
+        self._registered = RegisteredMetrics({}, {})
+        self._last: WaveReport | None = None
+        self._last_at = now
+
+    def add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
+        """Add a committed wave, with the reports of its tasks."""
+        store: dict[str, Distribution] = {}
+        for task in tasks:
+            for operation, times in task.outcome.counters.store_ms.items():
+                store.setdefault(operation, Distribution()).merge(times)
+        with self._lock:
+            now = self._clock()
+            self._tasks.add(tasks, now)
+            self._waves.add(_numbers_of(report), now)
+            for spout, windows in self._spouts.items():
+                given = report.messages_acked, report.messages_failed, report.dead_letters
+                windows.add(np.array([float(each.get(spout, 0)) for each in given]), now)
+            self._store.add(store, now)
+            self._phases.add({phase: _one(getattr(report, f"{phase}_ms")) for phase in PHASES}, now)
+            self._registered.add(tasks)
+            self._last, self._last_at = report, now
+
+    def over(self, window: str = ALL_TIME) -> Figures:
+        """Return the figures of a window, one of `WINDOWS` or `ALL_TIME`. Raises KeyError for another one."""
+        with self._lock:
+            now = self._clock()
+            waves, seconds = self._waves.sums(window, now)
+            return Figures(
+                seconds=seconds,
+                waves=waves.copy(),
+                spouts={spout: each.sums(window, now)[0].copy() for spout, each in self._spouts.items()},
+                tasks=self._tasks.tasks(window, now),
+                transferred=self._tasks.transferred(window, now),
+                store_ms=self._store.over(window, now),
+                phases_ms=self._phases.over(window, now),
+            )
+
+    @property
+    def registered(self) -> RegisteredMetrics:
+        """What the metrics measured that components have registered."""
+        with self._lock:
+            return self._registered.copy()
+
+    @property
+    def last_wave(self) -> tuple[WaveReport | None, float]:
+        """The latest committed wave, and the seconds since its commit; None and those since the start before it."""
+        with self._lock:
+            return self._last, self._clock() - self._last_at
+
+
+def _numbers_of(report: WaveReport) -> Numbers:
+    numbers = {
+        WaveFigure.WAVES: 1,
+        WaveFigure.ROUNDS_FAILED: report.rounds - 1,
+        WaveFigure.LOSSES: report.losses,
+        WaveFigure.BYTES_SHUFFLED: report.bytes_shuffled,
+        WaveFigure.WAVE_MS: report.total_ms,
+    }
+    return np.array([float(numbers[figure]) for figure in WaveFigure])
+
+
+def _one(value: float) -> Distribution:
+    distribution = Distribution()
+    distribution.add(value)
+    return distribution

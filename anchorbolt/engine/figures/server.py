@@ -1,0 +1,96 @@
+"""Shows the metrics of a run to Prometheus, over HTTP on this machine's loopback address."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from anchorbolt.errors import ConfigError
+
+HOST = "127.0.0.1"
+_FRESH_S = 1.0
+_TIMEOUT_S = 10.0  # for a client to send its request, and to take the answer
+
+
+class MetricsText:
+    """What a registry shows, made anew at most once a second: many scrapes cost as much as one. Thread-safe."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._made: dict[str, tuple[float, bytes]] = {}  # by type of content
+
+    def for_client(self, accepts: str) -> tuple[bytes, str]:
+        """Return the metrics in the format that an `Accept` header asks for, and the type of the content."""
+        encoder, content_type = choose_encoder(accepts)
+        with self._lock:
+            at, text = self._made.get(content_type, (float("-inf"), b""))
+            if self._clock() - at >= _FRESH_S:
+                text = encoder(self._registry)
+                self._made[content_type] = self._clock(), text
+            return text, content_type
+
+
+class MetricsServer:
+    """Serves `/metrics` on a port of the loopback address, on threads of its own, until it is closed."""
+
+    def __init__(self, port: int, registry: CollectorRegistry) -> None:
+        """Listen on a port; 0 chooses a free one.
+
+        Raises:
+            ConfigError: The port cannot be used.
+        """
+        text = MetricsText(registry)
+
+        class Handler(_Handler):
+            metrics = text
+
+        try:
+            self._server = ThreadingHTTPServer((HOST, port), Handler)
+        except OSError as error:
+            raise ConfigError(
+                f"the metrics cannot be shown on port {port}: {error.strerror}. Set topology.metrics.port, or "
+                "--metrics-port, to a port that is free.",
+                key="topology.metrics.port",
+            ) from error
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name="anchorbolt-metrics", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """The address of the metrics, as `http://127.0.0.1:9095/metrics`."""
+        return f"http://{HOST}:{self._server.server_port}/metrics"
+
+    def close(self) -> None:
+        """Stop listening. May be called more than once."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    metrics: MetricsText
+    timeout = _TIMEOUT_S
+    server_version = "anchorbolt"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(404, "only /metrics is here")
+            return
+        text, content_type = self.metrics.for_client(self.headers.get("Accept", ""))
+        self.send_response(200)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing: a scrape is not an event."""
