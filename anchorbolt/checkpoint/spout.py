@@ -14,6 +14,7 @@ from typing import Any
 from anchorbolt import errors
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
@@ -75,11 +76,22 @@ class CheckpointSpout:
         self._extra_rounds = extra_rounds
         self._last = Transaction(run, DecisionRecord(), {}, {})
         self._losses: Losses | None = None  # of the current wave
+        self._current: CurrentWave | None = None
 
     @property
     def losses(self) -> int:
         """The losses of the current wave so far; 0 between two waves."""
         return 0 if self._losses is None else self._losses.number
+
+    @property
+    def current_wave(self) -> CurrentWave | None:
+        """The wave that runs now; None between two waves. May be asked on any thread."""
+        return self._current
+
+    @property
+    def waiting(self) -> dict[str, float]:
+        """What the run waits for now, such as its store, and for how many seconds. May be asked on any thread."""
+        return self._retry.waiting
 
     @property
     def record(self) -> DecisionRecord:
@@ -192,15 +204,24 @@ class CheckpointSpout:
         failed tuple trees: each leaves out some. If this raises, either nothing of the wave is committed, or the wave
         is decided and the next `recover` commits it.
         """
+        try:
+            return self._run_wave(batch)
+        finally:
+            self._current = None
+
+    def _run_wave(self, batch: Batch) -> CommittedWave:
         transaction = self._last.begin()
+        self._current = current = CurrentWave(transaction.txid)
         losses = self._losses = Losses(self._retry.timeout_s, self._max_batch_retries)
         rounds = failures = 0
         backoff = self._retry.backoff()
         while True:
             rounds += 1
+            self._current = current = replace(current, round=rounds)
             started = perf_counter()
             try:
                 prepared, decision = transaction.prepare(batch)
+                backoff.end()
                 if not prepared.repeat:
                     break
                 transaction.roll_back()
@@ -210,6 +231,7 @@ class CheckpointSpout:
             except NOT_OURS_ANY_MORE:
                 raise
             except errors.AnchorboltError as error:
+                self._current = current = replace(current, failure=reason_of(error))
                 transaction.roll_back()
                 # A store that does not answer is not the batch's fault: it costs time, but none of the retries.
                 if isinstance(error, errors.StateUnavailable) and backoff.sleep_or_give_up(error):
@@ -222,9 +244,11 @@ class CheckpointSpout:
                     raise
                 self._warn(transaction.txid, failures, error)
         decided = perf_counter()
+        self._current = current = replace(current, phase="decide")
         transaction.decide(decision, prepared.task_winners)
         self._last = transaction
         committed = perf_counter()
+        self._current = replace(current, phase="commit")
         transaction.commit(decision.winners)
         self._losses = None
         reach(FaultPoint.WAVE_ENDED, txid=transaction.txid)

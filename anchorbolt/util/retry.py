@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from anchorbolt.errors import StateUnavailable
 
@@ -24,17 +25,40 @@ class RetryPolicy:
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_s = timeout_ms / 1000
         self._quiet_until: dict[str, float] = {}  # no line before this time, for each `waits_for`
+        self._waiting: WeakKeyDictionary[Backoff, tuple[str, float]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def until_available(self, call: Callable[[], T]) -> T:
         """Return what `call` returns; raise its `StateUnavailable` once the time is used up."""
         backoff = Backoff(self)
-        while True:
-            try:
-                return call()
-            except StateUnavailable as error:
-                if not backoff.sleep_or_give_up(error):
-                    raise
+        try:
+            while True:
+                try:
+                    return call()
+                except StateUnavailable as error:
+                    if not backoff.sleep_or_give_up(error):
+                        raise
+        finally:
+            backoff.end()
+
+    @property
+    def waiting(self) -> dict[str, float]:
+        """What calls wait for now, and for how many seconds since the first failure. May be asked on any thread."""
+        now, waiting = time.monotonic(), dict[str, float]()
+        with self._lock:
+            for waits_for, began in self._waiting.values():
+                waiting[waits_for] = max(waiting.get(waits_for, 0.0), now - began)
+        return waiting
+
+    def note(self, backoff: Backoff, waits_for: str, began: float) -> None:
+        """Note what a call waits for, until its `Backoff` ends or is gone."""
+        with self._lock:
+            self._waiting[backoff] = waits_for, began
+
+    def forget(self, backoff: Backoff) -> None:
+        """Note that a call waits no longer."""
+        with self._lock:
+            self._waiting.pop(backoff, None)
 
     def backoff(self) -> Backoff:
         """Return the pauses of a new wave. The store answered before it, so its next absence is logged at once."""
@@ -64,6 +88,10 @@ class Backoff:
         """The seconds since the first failure."""
         return 0.0 if self._began is None else time.monotonic() - self._began
 
+    def end(self) -> None:
+        """Note that the call was answered. It still counts from the first failure if it fails again."""
+        self._policy.forget(self)
+
     def sleep_or_give_up(self, error: StateUnavailable) -> bool:
         """Sleep, longer each time, and return True; return False at once when the time is used up."""
         pause_s = self.pause_or_give_up(error)
@@ -80,6 +108,7 @@ class Backoff:
         waited = now - self._began
         if waited + self._pause_s > self._policy.timeout_s:
             return None
+        self._policy.note(self, error.waits_for, self._began)
         self._policy.warn(error, now, waited)
         pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, _LONGEST_PAUSE_S)
         return pause_s

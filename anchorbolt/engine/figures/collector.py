@@ -5,6 +5,7 @@ The names follow https://prometheus.io/docs/practices/naming/; docs/operating.md
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -99,6 +100,14 @@ class RunCollector(Collector):
         yield families.gauge("committed_txid", "The last committed txid.", txid)
         yield families.gauge("generation", "How often the topology was started.", run.recovery.generation)
         yield families.gauge("wave_losses", "Losses in the current wave so far.", run.losses)
+        current = run.current_wave
+        age_s = 0.0 if current is None else time.monotonic() - current.began
+        yield families.gauge("wave_age_seconds", "Time since the current wave began; 0 between two waves.", age_s)
+        text = "The round of the current wave, from 1; 0 between two waves."
+        yield families.gauge("wave_round", text, 0 if current is None else current.round)
+        text = "For how long the run has waited for something, such as its store."
+        waiting = [((waits_for,), seconds) for waits_for, seconds in run.waiting.items()]
+        yield families.gauge("waiting_seconds", text, waiting, ["waits_for"])
         yield families.gauge("messages_in_flight", "Messages neither acked nor failed.", run.messages_in_flight)
         text = "1 if the rich spouts were throttled when the last wave ended."
         yield families.gauge("throttled", text, int(last is not None and last.throttled != ""))

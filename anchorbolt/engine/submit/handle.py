@@ -3,10 +3,11 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
@@ -202,6 +203,16 @@ class RunHandle:
     def losses(self) -> int:
         """How often Spark or the network has lost something in the current wave; 0 between two waves."""
         return self._spout.losses
+
+    @property
+    def current_wave(self) -> CurrentWave | None:
+        """The wave that runs now; None between two waves."""
+        return self._spout.current_wave
+
+    @property
+    def waiting(self) -> Mapping[str, float]:
+        """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
+        return self._spout.waiting
 
     @property
     def failure(self) -> BaseException | None:

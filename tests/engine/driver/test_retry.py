@@ -10,6 +10,7 @@ from anchorbolt.errors import SinkUnavailable, StateUnavailable
 from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.util import retry
 from anchorbolt.util.retry import Backoff, RetryPolicy
+from tests.cli.command import wait_until
 from tests.engine.conftest import FakeTime
 from tests.engine.jobs import NO_RETRIES, feeder, word_count
 
@@ -46,6 +47,18 @@ def test_a_store_without_room_is_waited_for_beyond_the_retries(monkeypatch: pyte
     assert handle.await_termination(60)
     assert left == [0]
     assert handle.state("count") == {"a": 2}
+
+
+def test_what_a_run_waits_for_is_told_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = refuse(monkeypatch, 10**9)
+    handle = submit(timeout_s=60)
+    wait_until(lambda: handle.waiting != {}, "it waits")
+    [(waits_for, seconds)] = handle.waiting.items()
+    assert waits_for == StateUnavailable("no room").waits_for
+    assert 0 <= seconds < 60
+    left[0] = 0
+    assert handle.await_termination(60)
+    assert handle.waiting == {}
 
 
 def test_the_wait_ends_with_the_stores_own_error_and_the_state_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,15 @@
+"""What the checkpoint spout does now, for whoever shows it."""
+
+from dataclasses import dataclass, field
+from time import monotonic
+
+
+@dataclass(frozen=True)
+class CurrentWave:
+    """A wave that has begun and has not committed yet."""
+
+    txid: int
+    phase: str = "prepare"  # then `decide`, then `commit`
+    round: int = 1
+    failure: str = ""  # why the round before failed, in one line; empty in the first round
+    began: float = field(default_factory=monotonic)
