@@ -36,6 +36,7 @@ _log = logging.getLogger("anchorbolt.checkpoint")
 _FINAL = (errors.StateCorrupted, errors.CodecMismatch, errors.ConfigError, errors.QueryChanged, errors.TopologyError)
 """Errors that another round of the same batch cannot cure."""
 
+_REASONS = 10
 _READS = 5
 _PAUSE_S = 0.3
 
@@ -58,6 +59,7 @@ class CommittedWave:
     batch_id: int
     rounds: int  # 1 if nothing failed
     losses: int  # of the rounds before the last: those that failed because Spark or the network lost something
+    round_failures: Sequence[str]  # why rounds failed, in one line each; the first ten
     reports: Sequence[Any]
     dead_letters: Sequence[DeadLetter]
     round_ms: float  # the last round
@@ -214,6 +216,7 @@ class CheckpointSpout:
         self._current = current = CurrentWave(transaction.txid)
         losses = self._losses = Losses(self._retry.timeout_s, self._max_batch_retries)
         rounds = failures = 0
+        reasons: list[str] = []
         backoff = self._retry.backoff()
         while True:
             rounds += 1
@@ -232,6 +235,7 @@ class CheckpointSpout:
                 raise
             except errors.AnchorboltError as error:
                 self._current = current = replace(current, failure=reason_of(error))
+                reasons.append(current.failure)
                 transaction.roll_back()
                 # A store that does not answer is not the batch's fault: it costs time, but none of the retries.
                 if isinstance(error, errors.StateUnavailable) and backoff.sleep_or_give_up(error):
@@ -257,6 +261,7 @@ class CheckpointSpout:
             batch_id=batch.batch_id,
             rounds=rounds,
             losses=losses.number,
+            round_failures=reasons[:_REASONS],
             reports=prepared.reports,
             dead_letters=prepared.dead_letters,
             round_ms=(decided - started) * 1000,

@@ -141,6 +141,7 @@ class WaveReport:
     batch_id: int  # the streaming query's batch; the wave's number on an engine without a query
     rounds: int = 1  # 1 if nothing failed
     losses: int = 0  # of the rounds before the last: those in which Spark or the network lost something
+    round_failures: tuple[str, ...] = ()  # why rounds failed, in one line each; the first ten
     tuples_in: Mapping[str, int] = field(default_factory=dict)  # by component: executed; of a spout: rows read
     tuples_out: Mapping[str, int] = field(default_factory=dict)  # by component: emitted
     bytes_shuffled: int = 0  # bytes of the blobs between tasks
@@ -243,6 +244,7 @@ def summarise(wave: CommittedWave) -> WaveReport:
         batch_id=wave.batch_id,
         rounds=wave.rounds,
         losses=wave.losses,
+        round_failures=tuple(wave.round_failures),
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         bytes_shuffled=sum(report.bytes_out for report in reports),

@@ -80,13 +80,13 @@ class LocalCluster:
         """
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
-        folder = plan.open_location()
+        folder, kept = plan.open_location(), plan.settings.checkpoint_location is not None
         if plan.batch_spout:
             batches = LocalBatchRunner(plan, self._seed, partial(_read_files, topology.name), self._directory)
-            return RunHandle(plan, folder, batches, batches.waves, on_wave, until_empty=until_empty)
+            return RunHandle(plan, folder, batches, batches.waves, on_wave, until_empty=until_empty, keeps_history=kept)
         source = _Source(plan, folder, self._clock)
         runner = _LocalRunner(plan, source, random.Random(self._seed), self._directory)
-        return RunHandle(plan, folder, runner, source.waves, on_wave, until_empty=until_empty)
+        return RunHandle(plan, folder, runner, source.waves, on_wave, until_empty=until_empty, keeps_history=kept)
 
 
 class _TemporaryDirectory:

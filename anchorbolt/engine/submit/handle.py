@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -22,6 +23,8 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds, Runner, WaveReport
 from anchorbolt.engine.driver.state_commits import StateCommits
 from anchorbolt.engine.figures.run_figures import RunFigures
+from anchorbolt.engine.history.records import end_record, start_record, wave_record
+from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import ConfigError, StateError
@@ -134,8 +137,12 @@ class RunHandle:
         listener: WaveListener | None,
         *,
         until_empty: bool,
+        keeps_history: bool = True,
     ) -> None:
-        """Called by an engine: recover, and start the waves. `listener` is called after each committed wave."""
+        """Called by an engine: recover, and start the waves.
+
+        `listener` is called after each committed wave. Without `keeps_history`, nobody can read a history later.
+        """
         self._plan = plan
         self._runner = runner
         self._waves = waves
@@ -148,10 +155,14 @@ class RunHandle:
         self._failure: BaseException | None = None
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
         self._metrics_server: MetricsServer | None = None
+        self._history: HistoryWriter | None = None
         self._spout = checkpoint_spout(plan, folder, runner)
         try:
             self._show_metrics(plan.settings.metrics_port)
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
+            if keeps_history:
+                self._history = HistoryWriter(folder, self._recovery.generation)
+                self._history.add(start_record(self._recovery, time.time()))
             waves.start(self._spout, self._add, until_empty=until_empty)
         except BaseException:
             self._clean_up()
@@ -293,6 +304,8 @@ class RunHandle:
 
     def _add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
         self.figures.add(report, tasks)
+        if self._history is not None:
+            self._history.add(wave_record(self._recovery.generation, report, tasks, time.time()))
         self._reports.append(report)
         if self._listener is not None:
             self._listener(report)
@@ -302,12 +315,15 @@ class RunHandle:
             failure = self._waves.wait()
         except BaseException as error:
             failure = error
-        self._clean_up()
         if failure is not None:
-            self._failure = failure
-            self._status = RunStatus.FAILED
+            status = RunStatus.FAILED
         else:
-            self._status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
+            status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
+        if self._history is not None:
+            txid = self._spout.record.txid
+            self._history.add(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
+        self._clean_up()
+        self._failure, self._status = failure, status
         self._ended.set()
 
     def _show_metrics(self, port: int | None) -> None:
@@ -322,8 +338,8 @@ class RunHandle:
         self._metrics_server = MetricsServer(port, registry)
 
     def _clean_up(self) -> None:
-        close_server = () if self._metrics_server is None else (self._metrics_server.close,)
-        for clean_up in (*close_server, self._runner.close_instances, self._spout.close):
+        shown = [each.close for each in (self._history, self._metrics_server) if each is not None]
+        for clean_up in (*shown, self._runner.close_instances, self._spout.close):
             try:
                 clean_up()
             except (Exception, SystemExit):  # `await_termination` must return in any case

@@ -1,0 +1,76 @@
+"""The command `anchorbolt history`: prints the latest waves of a topology, and its starts and ends."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anchorbolt.cli.command import option, print_line, with_exit_code
+from anchorbolt.cli.exit_codes import DONE
+from anchorbolt.errors import ConfigError
+
+
+@with_exit_code
+def history(
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[LOCATION]",
+            show_default=False,
+            help="The checkpoint location of the runs, as `anchorbolt run` prints it. Without it, "
+            "topology.checkpoint.location of the configuration.",
+        ),
+    ] = None,
+    conf: Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the runs.")] = None,
+    overrides: Annotated[
+        list[str] | None, option("--set", metavar="KEY=VALUE", help="Set one key, overriding the file.")
+    ] = None,
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="So many of the latest.")] = 40,
+    only_failed: Annotated[
+        bool, typer.Option("--failed", help="Only waves that needed several rounds, and runs that failed.")
+    ] = False,
+    slow: Annotated[
+        float | None, option("--slow", min=0, metavar="MS", help="Only waves that took at least so long.")
+    ] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the time of each wave, by phase.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line, with all that is kept.")
+    ] = False,
+) -> int:
+    """Print the latest waves of a topology, with its starts and ends, also while it runs and after it has ended.
+
+    The last 10,000 are kept at the checkpoint location, across drivers.
+    """
+    from anchorbolt.cli.history.text import line_of, plotted
+    from anchorbolt.cli.places import ANOTHER_FILE_SYSTEM, open_place
+    from anchorbolt.config.loading import load_conf
+    from anchorbolt.engine.history.segments import read_history
+
+    location = place or load_conf(file=conf, overrides=overrides or ()).settings.checkpoint_location
+    if location is None:
+        raise ConfigError(
+            "no checkpoint location is given. Name it, as `anchorbolt run` prints it, or name a configuration with "
+            "topology.checkpoint.location by --conf.",
+            key="topology.checkpoint.location",
+        )
+    folder = open_place(location)
+    if not folder.exists(""):
+        raise ConfigError(f"{folder.location} does not exist on this machine. {ANOTHER_FILE_SYSTEM}.")
+    records = list(read_history(folder))
+    if only_failed:
+        records = [each for each in records if each.get("rounds", 1) > 1 or each.get("status") == "FAILED"]
+    if slow is not None:
+        records = [each for each in records if each.get("total_ms", -1) >= slow]
+    records = records[-last:]
+    if as_json:
+        for record in records:
+            print_line(json.dumps(record))
+        return DONE
+    for line in plotted(records) if plot else map(line_of, records):
+        print_line(line)
+    if not records:
+        chosen = " of this kind" if only_failed or slow is not None else ""
+        sys.stderr.write(f"there are no records{chosen} in {folder.location}\n")
+    return DONE

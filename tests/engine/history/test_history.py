@@ -1,0 +1,112 @@
+"""The history at a checkpoint location: what is kept, how much, and across how many drivers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine.history import writer as writers
+from anchorbolt.engine.history.records import Record, decoded, encoded
+from anchorbolt.engine.history.segments import RECORDS_KEPT, HistoryFiles, read_history
+from anchorbolt.engine.history.writer import HistoryWriter
+from anchorbolt.util.locations import Folder, open_folder
+from tests.cli.command import wait_until
+
+
+def wave(txid: int, generation: int = 1) -> Record:
+    return {"kind": "wave", "at": float(txid), "generation": generation, "txid": txid}
+
+
+def txids(folder: Folder) -> list[int]:
+    return [record["txid"] for record in read_history(folder)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return open_folder(str(tmp_path))
+
+
+def test_the_latest_ten_thousand_are_kept_in_few_files(folder: Folder) -> None:
+    files = HistoryFiles(folder, 1)
+    for start in range(0, RECORDS_KEPT + 1234, 617):
+        files.write([wave(txid) for txid in range(start, start + 617)])
+    kept = txids(folder)
+    assert kept == list(range(kept[0], kept[-1] + 1))
+    assert RECORDS_KEPT <= len(kept) <= RECORDS_KEPT + 100
+    assert len(list(folder.names("history"))) <= RECORDS_KEPT // 100 + 1
+
+
+def test_drivers_that_start_again_and_again_keep_as_much(folder: Folder) -> None:
+    for generation in range(1, 400):
+        HistoryFiles(folder, generation).write([wave(3 * generation + number, generation) for number in range(3)])
+    assert txids(folder) == list(range(3, 1200))
+    assert len(list(folder.names("history"))) <= 13
+
+
+def test_a_driver_that_was_replaced_destroys_nothing(folder: Folder) -> None:
+    older, newer = HistoryFiles(folder, 1), HistoryFiles(folder, 2)
+    older.write([wave(0)])
+    newer.write([wave(1, 2)])
+    older.write([wave(1)])
+    newer.write([wave(2, 2)])
+    assert sorted((record["generation"], record["txid"]) for record in read_history(folder)) == [
+        (1, 0),
+        (1, 1),
+        (2, 1),
+        (2, 2),
+    ]
+
+
+def test_a_write_that_fails_is_repeated_and_writes_nothing_twice(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, records, replace = HistoryFiles(folder, 1), [wave(txid) for txid in range(250)], type(folder).replace
+    calls = [0]
+
+    def fails(self: Any, name: str, data: bytes) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise OSError("no room")
+        replace(self, name, data)
+
+    monkeypatch.setattr(type(folder), "replace", fails)
+    with pytest.raises(OSError, match="no room"):
+        files.write(records)
+    assert txids(folder) == list(range(100))
+    files.write(records)
+    assert txids(folder) == list(range(250))
+
+
+def test_damaged_lines_are_left_out() -> None:
+    whole = encoded(wave(1))
+    lines = [b"{", b"[]\n", b"\xff\n", b'{"kind":"wave"}\n', b"[" * 100_000, b'{"a":' * 9000, whole]
+    assert decoded(lines) == [wave(1)]
+
+
+def test_a_location_that_cannot_be_written_is_tried_again_and_the_oldest_are_dropped(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writers, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(writers, "_MOST_WAITING", 10)
+    write, away = HistoryFiles.write, [True]
+
+    def refuses(self: HistoryFiles, records: list[Record]) -> None:
+        if away[0]:
+            raise OSError("away")
+        write(self, records)
+
+    monkeypatch.setattr(HistoryFiles, "write", refuses)
+    writer = HistoryWriter(folder, 1)
+    for txid in range(30):
+        writer.add(wave(txid))
+    wait_until(lambda: bool(caplog.records), "it has failed")
+    away[0] = False
+    writer.add(wave(30))
+    writer.close()
+    kept = txids(folder)
+    assert kept == list(range(kept[0], 31))
+    assert len(caplog.records) == 1
+    assert json.dumps(kept)
