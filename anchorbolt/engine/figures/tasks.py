@@ -87,16 +87,20 @@ class TaskTables:
 
     def add(self, reports: Iterable[TaskReport], now: float) -> None:
         """Add the reports of a committed wave."""
-        table, transferred = np.zeros((len(self._rows), len(Figure))), np.zeros(len(self._edges))
+        rows, numbers, transferred = list[int](), list[Sequence[float]](), np.zeros(len(self._edges))
         for report in reports:
             row = self._rows.get(report.task, self._rows.get((report.component, 0)))
             if row is None:  # a task that replays dead letters of a component that is gone
                 continue
-            table[row] += _numbers_of(report)
+            rows.append(row)
+            numbers.append(_numbers_of(report))
             for (source, stream), tuples in report.tuples_from.items():
                 edge = self._edges.get(Edge(source, stream, report.component))
                 if edge is not None:
                     transferred[edge] += tuples
+        table = np.zeros((len(self._rows), len(Figure)))
+        if rows:
+            np.add.at(table, rows, np.array(numbers, dtype=float))
         self._tasks.add(table, now)
         self._transferred.add(transferred, now)
 
@@ -112,19 +116,19 @@ class TaskTables:
 
 
 def _numbers_of(report: TaskReport) -> Sequence[float]:
+    """Return the numbers in the order of `Figure`."""
     counters = report.outcome.counters
-    numbers = {
-        Figure.EXECUTED: report.tuples_in,
-        Figure.EMITTED: report.tuples_out,
-        Figure.FAILED: report.failures_reported,
-        Figure.ERRORS: report.errors_reported,
-        Figure.EXECUTE_MS: report.execute_ms,
-        Figure.SOURCE_MS: report.source_ms,
-        Figure.PREPARE_MS: report.prepare_ms,
-        Figure.BYTES_OUT: report.bytes_out,
-        Figure.KEYS_READ: counters.keys_read,
-        Figure.KEYS_CACHED: counters.keys_cached,
-        Figure.KEYS_STAGED: counters.keys_staged,
-        Figure.BYTES_STAGED: counters.bytes_staged,
-    }
-    return [numbers[figure] for figure in Figure]
+    return (
+        report.tuples_in,
+        report.tuples_out,
+        report.failures_reported,
+        report.errors_reported,
+        report.execute_ms,
+        report.source_ms,
+        report.prepare_ms,
+        report.bytes_out,
+        counters.keys_read,
+        counters.keys_cached,
+        counters.keys_staged,
+        counters.bytes_staged,
+    )
