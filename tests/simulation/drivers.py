@@ -11,9 +11,9 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.rich_spouts import RichSpouts
-from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import former_ackers
+from anchorbolt.engine.submit.spout_of_run import checkpoint_spout
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.hosts import SteppedHost
 from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, TIMEOUT_SECS

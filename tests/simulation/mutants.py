@@ -109,7 +109,7 @@ a driver that cannot read the decision does not check whether it was overtaken
 
 # The waves.
 a fenced driver releases a fence that another driver holds too
-    checkpoint.spout.run_wave: self._run.log.abandon() -> pass
+    checkpoint.spout._run_wave: self._run.log.abandon() -> pass
 a driver releases a fence that another driver holds too
     checkpoint.decision_log.check_unchanged: self.abandon() -> pass
 a driver without a wave to run does not check whether a newer one has come
@@ -153,9 +153,9 @@ the time of losses begins anew with each of them
 a round is tried again at once after a loss
     checkpoint.losses.bear: sleep(pause_s) -> pass
 tuples are suspected as soon as an executor is lost
-    checkpoint.spout.run_wave: transaction.suspects_tuples = losses.is_used_up -> transaction.suspects_tuples = True
+    checkpoint.spout._run_wave: transaction.suspects_tuples = losses.is_used_up -> transaction.suspects_tuples = True
 tuples are never suspected of ending their executors
-    checkpoint.spout.run_wave: transaction.suspects_tuples = losses.is_used_up -> pass
+    checkpoint.spout._run_wave: transaction.suspects_tuples = losses.is_used_up -> pass
 tuples are suspected of what they cannot have done
     engine.driver.rounds.suspected: current.suspects_tuples and error.while_running -> current.suspects_tuples
 a lost executor starts the search for a tuple

@@ -31,7 +31,7 @@ from rich.progress import track
 from anchorbolt.bolts import sink
 from anchorbolt.checkpoint import losses, namespaces, spout
 from anchorbolt.engine.spouts import hosted_spout
-from anchorbolt.engine.submit import handle
+from anchorbolt.engine.submit import spout_of_run
 from anchorbolt.engine.task import bolt_task, spout_task
 from anchorbolt.faults.points import observe
 from anchorbolt.util.retry import RetryPolicy
@@ -175,7 +175,9 @@ def _in_one_thread(world: World) -> Iterator[World]:
             mock.patch.object(spout_task, "uuid", numbered),
             mock.patch.object(spout, "sleep", side_effect=lambda _: world.step("waits")),
             mock.patch.object(losses, "sleep", side_effect=lambda _: _wait_after_a_loss(world)),
-            mock.patch.object(handle, "RetryPolicy", return_value=RetryPolicy(0)),  # no driver waits for the store
+            mock.patch.object(
+                spout_of_run, "RetryPolicy", return_value=RetryPolicy(0)
+            ),  # no driver waits for the store
             mock.patch.object(hosted_spout, "time", SimpleNamespace(monotonic=world.clock)),
             mock.patch.object(spout_task, "_FIRST_CAPACITY", 2),
             mock.patch.object(sink, "ThreadPoolExecutor", return_value=pool),

@@ -14,8 +14,8 @@ from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.local.cluster import _LocalRunner
-from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.submit.spout_of_run import checkpoint_spout
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, InfrastructureLost, QueryChanged, StateRegressed
 from anchorbolt.faults.points import FaultPoint
