@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+from anchorbolt.engine.history.segments import read_history
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from anchorbolt.util.locations import open_folder
 from tests.cli.command import ROOT, Command, run_arguments, wait_until
 from tests.cli.conftest import WriteFiles
 from tests.conftest import StartRedis
@@ -156,6 +158,9 @@ def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is
 ) -> None:
     command = start("project.jobs.word_count:topology", "--until-empty")
     assert command.end() == 0, repr(command)
+    records = list(read_history(open_folder(f"{directory}/anchorbolt-data/word-count/checkpoint")))
+    assert [record["kind"] for record in records] == ["start", *["wave"] * FILES, "end"]
+    assert sum(sum(record["executed"].values()) for record in records[1:-1]) > 0
     assert counted(directory) == expected(directory)
     printed = command.out.splitlines()
     assert re.fullmatch(r"anchorbolt \S+: word-count on Spark \S+, local\[2\]", printed[0])
@@ -175,7 +180,7 @@ def test_sparks_options_reach_spark_and_its_ui_listens_on_this_machine_only(
     )
     ZipFile(directory / "one.jar", "w").close()
     options = ["--conf", "conf.yaml", "--driver-memory", "700m", "--spark-conf", "spark.ui.enabled=true"]
-    more = ["--jars", "one.jar", "--num-executors", "3", "--executor-cores", "2"]
+    more = ["--jars", "one.jar", "--num-executors", "3", "--executor-cores", "2", "--metrics-port", "0"]
     command = start("alone/one_file.py:hanging", *options, *more)
     command.wait_for("recovery: ")
     [ui] = re.findall(r"^Spark's UI: http://localhost:(\d+)$", command.out, re.MULTILINE)
@@ -191,10 +196,17 @@ def test_sparks_options_reach_spark_and_its_ui_listens_on_this_machine_only(
     assert shown["spark.sql.shuffle.partitions"] == "3"
     assert (shown["spark.executor.instances"], shown["spark.executor.cores"]) == ("3", "2")
     assert shown["spark.jars"].endswith("one.jar")
+    [metrics] = re.findall(r"^metrics: (http://127\.0\.0\.1:\d+/metrics)$", command.out, re.MULTILINE)
+    wait_until((directory / "hanging").exists, "the wave hangs")
+    with urllib.request.urlopen(metrics, timeout=60) as answer:
+        shown_metrics = answer.read().decode()
+    [age] = re.findall(r"^anchorbolt_wave_age_seconds\{.*\} (.*)$", shown_metrics, re.MULTILINE)
+    assert float(age) > 0
     elsewhere = socket.gethostbyname(socket.gethostname())
     if not elsewhere.startswith("127."):
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection((elsewhere, int(ui)), timeout=5)
+        for port in (int(ui), int(metrics.split(":")[2].partition("/")[0])):
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((elsewhere, port), timeout=5)
 
 
 @pytest.mark.parametrize(
