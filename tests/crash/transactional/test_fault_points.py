@@ -13,7 +13,7 @@ from anchorbolt.cli.exit_codes import STATE_REFUSED
 from anchorbolt.faults.injection import FAULTS_VARIABLE, FaultFolder
 from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
 from tests.cli.command import Command, run_arguments, wait_until
-from tests.crash.plans import IN_RECOVERY
+from tests.crash.plans import IN_RECOVERY, OF_KAFKA
 from tests.crash.transactional.job import write_batches
 from tests.crash.transactional.runs import (
     JOB,
@@ -30,7 +30,7 @@ from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-ON_DRIVER = tuple(point for point in FaultPoint if point.on_driver)
+ON_DRIVER = tuple(point for point in FaultPoint if point.on_driver and point is not OF_KAFKA)
 IN_EACH_PHASE = [
     Fault(FaultPoint.HAND_OFF_WRITTEN, component="count", task_index=0, txid=2),
     Fault(FaultPoint.SEALED, component="count", task_index=0, txid=3),
