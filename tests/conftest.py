@@ -68,6 +68,7 @@ TIERS = {
     "postgres_program": pytest.mark.thorough,
 }
 SHARED = (
+    "hbase_framed",
     "hbase_server",
     "hdfs_server",
     "kafka_server",
@@ -78,9 +79,13 @@ SHARED = (
     "redis_cluster",
     "postgres_server",
 )
+# Servers that share a worker.
+TOGETHER = {"hbase_framed": "hbase_server", "hdfs_server": "spark", "s3_server": "spark"}
 # Parameters by which tests choose one of these fixtures at run time.
 CHOSEN = {
     "hbase": "hbase_server",
+    "hbase_server": "hbase_server",
+    "hbase_framed": "hbase_framed",
     "redis_cluster": "redis_cluster",
     "cluster": "redis_cluster",
     "hadoop-disk": "spark",
@@ -104,6 +109,7 @@ def pytest_configure(config: pytest.Config) -> None:
     set_spark_environment()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return how many workers `-n auto` means: one more than there are cores, as a test often waits for a process."""
     return (os.cpu_count() or 1) + 1
@@ -121,7 +127,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(TIERS[fixture])
         group = next((fixture for fixture in SHARED if fixture in used), None)
         if group is not None and getattr(config.option, "loadgroup", False):
-            put_into_group(item, group)
+            put_into_group(item, TOGETHER.get(group, group))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 

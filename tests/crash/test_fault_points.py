@@ -15,7 +15,7 @@ from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-MAIN_PHASES = tuple(point for point in DRIVER_PHASES if point not in (FaultPoint.FENCES_RAISED, FaultPoint.COMMITTED))
+MAIN_PHASES = (FaultPoint.ROUND_ENDED, FaultPoint.ROLLED_BACK, FaultPoint.DECIDED, FaultPoint.NAMESPACE_COMMITTED)
 AT_DECISION = ON_DRIVER.index(FaultPoint.DECIDED)
 
 
@@ -28,7 +28,8 @@ def thorough(*values: object) -> object:
     [
         ("sqlite", MAIN_PHASES, Victim.HERE),
         ("redis", ON_WORKERS, Victim.HERE),
-        ("hbase", COMMITS, Victim.DRIVER),
+        ("hbase", COMMITS[:1], Victim.DRIVER),
+        thorough("hbase", COMMITS, Victim.DRIVER),
         thorough("redis", DRIVER_PHASES, Victim.HERE),
         thorough("sqlite", ON_WORKERS, Victim.HERE),
         thorough("sqlite", IN_WAVES, Victim.WORKER),

@@ -15,12 +15,10 @@ from tests.crash.job import expected_rows
 from tests.crash.outcome import lost_and_twice
 from tests.crash.plans import hangs
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize(
-    "point", [FaultPoint.ROUND_BEGUN, pytest.param(FaultPoint.COMMITTED, marks=pytest.mark.thorough)]
-)
+@pytest.mark.parametrize("point", [FaultPoint.ROUND_BEGUN, FaultPoint.COMMITTED])
 def test_a_driver_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(
     accompany: AccompanyRun, point: FaultPoint
 ) -> None:
@@ -34,7 +32,6 @@ def test_a_driver_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(
     run.assert_done(run.start(faulty=False))
 
 
-@pytest.mark.thorough
 def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(accompany: AccompanyRun, tmp_path: Path) -> None:
     run = accompany(faults=hangs([FaultPoint.ROUND_BEGUN]))
     driver = run.start_to_first_fault()
@@ -53,7 +50,6 @@ def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(accompany: 
     run.assert_done(run.start(faulty=False))
 
 
-@pytest.mark.thorough
 def test_a_checkpoint_location_that_is_lost_with_rows_that_wait_can_be_gone_on_without(accompany: AccompanyRun) -> None:
     faults = [Fault(FaultPoint.NAMESPACES_COMMITTED, FaultAction.KILL, txid=2)]
     run = accompany(faults=faults)

@@ -21,7 +21,7 @@ from tests.servers.redis_server import DURABLE
 from tests.servers.server_process import stop_process
 from tests.servers.spark_standalone import SparkStandalone
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
 
 def parent_of(pid: int, is_it: Callable[[str], bool]) -> int:
@@ -48,7 +48,6 @@ def wait_until_idle(pid: int) -> None:
     wait_until(is_idle, f"process {pid} idle")
 
 
-@pytest.mark.thorough
 def test_an_executor_lost_after_it_prepared_has_its_tasks_run_twice_with_one_effect(
     accompany: AccompanyRun, start_redis: StartRedis
 ) -> None:
@@ -68,7 +67,6 @@ def test_an_executor_lost_after_it_prepared_has_its_tasks_run_twice_with_one_eff
     assert "ExecutorLost" in driver.err or "Lost executor" in driver.err, repr(driver)
 
 
-@pytest.mark.thorough
 def test_a_stage_recomputed_for_output_that_cannot_be_fetched_has_one_effect(
     accompany: AccompanyRun, tmp_path: Path
 ) -> None:
@@ -94,16 +92,8 @@ def test_a_stage_recomputed_for_output_that_cannot_be_fetched_has_one_effect(
     assert "ShuffleBlockFetcherIterator" in driver.err, repr(driver)
 
 
-@pytest.mark.parametrize(
-    "points",
-    [
-        [FaultPoint.STAGED],
-        pytest.param([FaultPoint.TASK_BEGUN, FaultPoint.STAGED, FaultPoint.TASK_PREPARED], marks=pytest.mark.thorough),
-    ],
-    ids=["one point", "three points"],
-)
 def test_attempts_that_were_stopped_and_wake_after_the_commit_of_their_duplicate_have_no_effect(
-    accompany: AccompanyRun, start_redis: StartRedis, tmp_path: Path, points: list[FaultPoint]
+    accompany: AccompanyRun, start_redis: StartRedis, tmp_path: Path
 ) -> None:
     cluster = SparkStandalone(tmp_path, hosts=("127.0.0.1", "127.0.0.2"))  # a duplicate needs another host
     speculation = {
@@ -116,7 +106,8 @@ def test_attempts_that_were_stopped_and_wake_after_the_commit_of_their_duplicate
         # By itself Spark kills the loser's Python process after two seconds.
         "spark.python.task.killTimeout": "600s",
     }
-    txids = [1, 4, 7][: len(points)]  # it wakes after the commit, and before the next wave or the one after it
+    points = [FaultPoint.TASK_BEGUN, FaultPoint.STAGED, FaultPoint.TASK_PREPARED]
+    txids = [1, 4, 7]  # it wakes after the commit, and before the next wave or the one after it
     faults = [
         Fault(point, FaultAction.HANG, component="count", task_index=0, txid=txid)
         for point, txid in zip(points, txids, strict=True)

@@ -22,12 +22,9 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the dem
 
 
 @linux
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "provider",
-    ["sqlite", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("redis", "redis-cluster", "hbase"))],
-)
+@pytest.mark.parametrize("provider", ["sqlite", "redis", "redis-cluster", "hbase"])
 def test_counts_are_equal_after_a_killed_worker_and_a_killed_driver(
     start_demo: Callable[..., DemoProcess], request: pytest.FixtureRequest, provider: str
 ) -> None:

@@ -254,7 +254,7 @@ def test_a_function_gets_the_dead_letters_and_is_called_again_if_it_raised(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("source", [pytest.param("stream", marks=pytest.mark.thorough), "rich"])
+@pytest.mark.parametrize("source", ["stream", pytest.param("rich", marks=pytest.mark.thorough)])
 def test_tuples_that_end_their_worker_are_found_by_halves(source: str, spark: Any, tmp_path: Path) -> None:
     words = [f"{word}{number}" for number in range(50) for word in ("a", "b")]
     poison = ["die 1", "die 2", "raise"]

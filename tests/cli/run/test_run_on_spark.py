@@ -260,6 +260,7 @@ def test_a_bolt_that_does_not_return_is_named_by_the_warning_the_line_and_ctrl_c
     ("job", "setting", "warnings"),
     [("hanging", "topology.task.timeout.secs=1", 2), pytest.param("exiting", "own=1", 0, marks=pytest.mark.thorough)],
 )
+@pytest.mark.thorough
 def test_a_worker_that_ended_is_named_by_its_task_and_ended_if_its_bolt_takes_too_long(
     start: StartCommand, directory: Path, job: str, setting: str, warnings: int
 ) -> None:

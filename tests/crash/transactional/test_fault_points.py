@@ -13,7 +13,7 @@ from anchorbolt.cli.exit_codes import STATE_REFUSED
 from anchorbolt.faults.injection import FAULTS_VARIABLE, FaultFolder
 from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
 from tests.cli.command import Command, run_arguments, wait_until
-from tests.crash.plans import IN_RECOVERY
+from tests.crash.plans import IN_RECOVERY, OF_KAFKA
 from tests.crash.transactional.job import write_batches
 from tests.crash.transactional.runs import (
     JOB,
@@ -30,11 +30,12 @@ from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-ON_DRIVER = tuple(point for point in FaultPoint if point.on_driver)
-OF_BOTH_PHASES = (FaultPoint.BATCH_PROCESSED, FaultPoint.DECIDED)
+ON_DRIVER = tuple(point for point in FaultPoint if point.on_driver and point is not OF_KAFKA)
 IN_EACH_PHASE = [
     Fault(FaultPoint.HAND_OFF_WRITTEN, component="count", task_index=0, txid=2),
     Fault(FaultPoint.SEALED, component="count", task_index=0, txid=3),
+    Fault(FaultPoint.BATCH_PROCESSED, txid=4),
+    Fault(FaultPoint.DECIDED, txid=5),
 ]
 HALF = len(ON_DRIVER) // 2
 
@@ -51,8 +52,7 @@ def case(provider: str, name: str, faults: Sequence[Fault], pending: int = PENDI
 @pytest.mark.parametrize(
     ("provider", "faults", "pending"),
     [
-        case("sqlite", "driver", list(driver_kills(OF_BOTH_PHASES)), is_short=True),
-        case("redis", "workers", IN_EACH_PHASE, 1, is_short=True),
+        case("redis", "workers-and-driver", IN_EACH_PHASE, 1, is_short=True),
         *(
             case(provider, part, list(driver_kills(points)))
             for provider in ("sqlite", "redis", "redis-cluster", "hbase")

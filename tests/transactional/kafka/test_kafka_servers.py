@@ -77,7 +77,8 @@ def by_partition(batches: Batches) -> dict[int, list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("local", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["spark", "local"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("local", [False, True], ids=["spark", "local"])
 def test_every_message_is_in_one_batch_over_several_runs(driver: KafkaDriver, tmp_path: Path, local: bool) -> None:
     topic = driver.new_topic(3)
     options = {"max_offsets_per_batch": 40, "local": local}
