@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import redis
 
+from anchorbolt.engine.history.segments import FOLDER as HISTORY
 from benchmarks.soak.job import Job
 from tests.support.process_memory import memory_mb
 
@@ -83,9 +84,12 @@ class Sampler:
         places = {name: self._job.path(name) for name in ("spark-local", "tmp", "sink", _OUTBOX)}
         with suppress(OSError):
             places |= {f"checkpoint/{each.name}": each for each in checkpoint.iterdir() if each.is_dir()}
-        taken = {"checkpoint files": _files_of(checkpoint)[0]}
+        history, history_size = _files_of(checkpoint / HISTORY)
+        taken = {"checkpoint files": _files_of(checkpoint)[0] - history, "history files": history}
         for name, place in sorted(places.items()):
             files, size = _files_of(place)
+            if name == "checkpoint/anchorbolt":
+                files, size = files - history, size - history_size
             taken |= {f"{name} files": files, f"{name} MB": size / 1e6}
         return taken
 

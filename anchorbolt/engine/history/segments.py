@@ -1,4 +1,4 @@
-"""The files of a history: `history/<generation>-<number>.jsonl`, each with at most 100 records.
+"""The files of a history: `anchorbolt/history/<generation>-<number>.jsonl`, each with at most 100 records.
 
 A driver writes only files of its own generation, so a driver that was replaced destroys nothing. It takes over the
 records of the newest file if that is not full, and so all files but the last one are full, however often drivers start.
@@ -13,7 +13,7 @@ from anchorbolt.engine.history.records import MOST_BYTES, Record, decoded, encod
 from anchorbolt.util.locations import Folder
 
 RECORDS_KEPT = 10_000
-FOLDER = "history"
+FOLDER = "anchorbolt/history"
 _RECORDS = 100  # of a file
 _FILES = RECORDS_KEPT // _RECORDS + 1
 _NAME = re.compile(r"\d{9}-\d{9}\.jsonl")

@@ -36,14 +36,14 @@ def test_the_latest_ten_thousand_are_kept_in_few_files(folder: Folder) -> None:
     kept = txids(folder)
     assert kept == list(range(kept[0], kept[-1] + 1))
     assert RECORDS_KEPT <= len(kept) <= RECORDS_KEPT + 100
-    assert len(list(folder.names("history"))) <= RECORDS_KEPT // 100 + 1
+    assert len(list(folder.names("anchorbolt/history"))) <= RECORDS_KEPT // 100 + 1
 
 
 def test_drivers_that_start_again_and_again_keep_as_much(folder: Folder) -> None:
     for generation in range(1, 400):
         HistoryFiles(folder, generation).write([wave(3 * generation + number, generation) for number in range(3)])
     assert txids(folder) == list(range(3, 1200))
-    assert len(list(folder.names("history"))) <= 13
+    assert len(list(folder.names("anchorbolt/history"))) <= 13
 
 
 def test_a_driver_that_was_replaced_destroys_nothing(folder: Folder) -> None:
