@@ -45,8 +45,8 @@ help:  ## show the targets
 venv:
 	$(SET_UP)
 
-set-up:  ## everything the other targets need: environment, Java, Redis, HBase, Kafka, HDFS, S3, PostgreSQL
-	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres
+set-up:  ## everything the other targets need: environment, Java, Redis, HBase, Kafka, HDFS, S3, PostgreSQL, Prometheus
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres --prometheus
 
 .PHONY: test test-fast test-all
 test: lint types  ## lint, types and the tests: every guarantee once, on real servers

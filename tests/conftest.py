@@ -66,6 +66,7 @@ TIERS = {
     "hbase_framed": pytest.mark.thorough,
     "killable_server": pytest.mark.thorough,  # an HBase, killed again and again
     "postgres_program": pytest.mark.thorough,
+    "prometheus_program": pytest.mark.thorough,
 }
 SHARED = (
     "hbase_framed",
@@ -354,6 +355,14 @@ def start_machines(tmp_path: Path) -> Iterator[StartMachines]:
             return cluster
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def prometheus_program() -> str:
+    program = shutil.which("prometheus")
+    if program is None:
+        pytest.skip("there is no prometheus on the PATH; `make set-up` installs one or says how to")
+    return program
 
 
 @pytest.fixture(scope="session")

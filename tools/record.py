@@ -23,12 +23,14 @@ class Record:
         java_asked: JAVA_HOME and the `java` on the PATH at the time of the search.
         redis_server: path of the `redis-server` program, or None before the search.
         postgres: path of the `postgres` program, or None before the search.
+        prometheus: path of the `prometheus` program, or None before the search.
     """
 
     java_home: str | None = None
     java_asked: list[str | None] = field(default_factory=list)
     redis_server: str | None = None
     postgres: str | None = None
+    prometheus: str | None = None
 
     @classmethod
     def load(cls, venv: Path) -> Record:
@@ -58,7 +60,7 @@ class Record:
         ]
         if self.java_home:
             lines.append(f"export JAVA_HOME={shlex.quote(self.java_home)}")
-        programs = filter(None, (self.redis_server, self.postgres))
+        programs = filter(None, (self.redis_server, self.postgres, self.prometheus))
         tail = "".join(f":{shlex.quote(str(Path(program).parent))}" for program in programs)
         lines.append(f'export PATH={":".join(map(shlex.quote, path))}:"$PATH"{tail}')
         return "\n".join(lines) + "\n"

@@ -28,6 +28,7 @@ def main() -> None:
     import java_runtime
     import kafka_artefacts
     import postgres_program
+    import prometheus_program
     import redis_program
     import s3_artefacts
     from progress import SetUpError, say
@@ -61,6 +62,8 @@ def main() -> None:
                 s3_artefacts.ensure(log=environment.log)
             if arguments.postgres:
                 postgres_program.ensure(record)
+            if arguments.prometheus:
+                prometheus_program.ensure(record)
             record.save(directory)
         except SetUpError as error:
             sys.exit(f"set-up: {error}")
@@ -78,6 +81,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--hdfs", action="store_true", help="the command starts HDFS")
     parser.add_argument("--s3", action="store_true", help="the command starts an S3 server")
     parser.add_argument("--postgres", action="store_true", help="the command starts a PostgreSQL server")
+    parser.add_argument("--prometheus", action="store_true", help="the command starts a Prometheus")
     return parser.parse_args()
 
 
