@@ -74,10 +74,13 @@ format: venv  ## fix formatting and what else ruff can fix
 	$(IN_VENV) ruff format .
 	$(IN_VENV) ruff check --fix .
 
-.PHONY: docs
+.PHONY: docs docs-pictures
 docs:  ## the documentation's site in build/docs; a dead link, a missing page or a missing anchor fails
 	$(SET_UP) --docs
 	$(IN_VENV) python tools/build_docs.py
+
+docs-pictures: venv  ## draw the pictures of docs/pictures again, from the code that they show
+	$(IN_VENV) python tools/pictures/draw.py
 
 .PHONY: demo kafka-word-count bench
 demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keeps its state there
