@@ -2,6 +2,9 @@
 
 A browser chooses between the colours by the scheme of the page that shows the picture. Each drawing has a background of
 its own, so it can also be read where the scheme is not passed on.
+
+Not Mermaid: the site takes nothing from elsewhere, so it would have to bring along 3 MB of JavaScript, and package
+indexes and many editors show a diagram's text instead of the diagram.
 """
 
 from collections.abc import Sequence
