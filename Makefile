@@ -45,8 +45,8 @@ help:  ## show the targets
 venv:
 	$(SET_UP)
 
-set-up:  ## everything the other targets need: environment, Java, Redis, HBase, Kafka, HDFS, S3, PostgreSQL, Prometheus
-	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres --prometheus
+set-up:  ## everything the other targets need: environment, Java, servers and programs of tests, MkDocs
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres --prometheus --docs
 
 .PHONY: test test-fast test-all
 test: lint types  ## lint, types and the tests: every guarantee once, on real servers
@@ -73,6 +73,14 @@ types: venv  ## static types
 format: venv  ## fix formatting and what else ruff can fix
 	$(IN_VENV) ruff format .
 	$(IN_VENV) ruff check --fix .
+
+.PHONY: docs docs-pictures
+docs:  ## the documentation's site in build/docs; a dead link, a missing page or a missing anchor fails
+	$(SET_UP) --docs
+	$(IN_VENV) python tools/build_docs.py
+
+docs-pictures: venv  ## draw the pictures of docs/pictures again, from the code that they show
+	$(IN_VENV) python tools/pictures/draw.py
 
 .PHONY: demo kafka-word-count bench
 demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keeps its state there
@@ -154,6 +162,7 @@ lock: .venv-lock/bin/uv  ## write requirements/ anew from pyproject.toml, versio
 	$(LOCK) $(UPGRADE) requirements/build.in -o requirements/build.txt
 	$(LOCK) $(UPGRADE) requirements/java.in -o requirements/java.txt
 	$(LOCK) $(UPGRADE) requirements/moto.in -o requirements/moto.txt
+	$(LOCK) $(UPGRADE) requirements/docs.in -o requirements/docs.txt
 
 upgrade:  ## as lock, with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade

@@ -31,6 +31,7 @@ def main() -> None:
     import prometheus_program
     import redis_program
     import s3_artefacts
+    from own_environment import DOCS
     from progress import SetUpError, say
     from record import Record
     from virtual_environment import VirtualEnvironment
@@ -64,6 +65,8 @@ def main() -> None:
                 postgres_program.ensure(record)
             if arguments.prometheus:
                 prometheus_program.ensure(record)
+            if arguments.docs:
+                DOCS.ensure(log=environment.log)
             record.save(directory)
         except SetUpError as error:
             sys.exit(f"set-up: {error}")
@@ -82,6 +85,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--s3", action="store_true", help="the command starts an S3 server")
     parser.add_argument("--postgres", action="store_true", help="the command starts a PostgreSQL server")
     parser.add_argument("--prometheus", action="store_true", help="the command starts a Prometheus")
+    parser.add_argument("--docs", action="store_true", help="the command builds the documentation's site")
     return parser.parse_args()
 
 

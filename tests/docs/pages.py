@@ -1,6 +1,7 @@
 """Reads a page of the documentation as its reader does: what to save, what to type, what is shown then."""
 
 import re
+import textwrap
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 _PART = re.compile(
-    r"^#+ (?P<heading>[^\n]+)$|^```(?P<language>\w*)\n(?P<text>.*?)^```$|^[^\n]+$", re.MULTILINE | re.DOTALL
+    r"^#+ (?P<heading>[^\n]+)$"
+    r"|^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$"
+    r"|^ *<!-- (?P<comment>.*?) -->$"
+    r"|^[^\n]+$",
+    re.MULTILINE | re.DOTALL,
 )
 _SAVE_AS = re.compile(r"[Ss]ave (?:this|it) as `([\w./]+)`:$")
 _RECOVERY = "rolled back|rolled forward|resumed"
@@ -23,11 +28,18 @@ def text_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block."""
+    """A fenced block.
 
+    Attributes:
+        line: the number of its first line on the page.
+        comment: what an HTML comment directly before it says; empty without one.
+    """
+
+    line: int
     language: str
     section: str
     file: str
+    comment: str
     text: str
 
 
@@ -37,16 +49,21 @@ class Page:
     def __init__(self, name: str) -> None:
         """Read a page by its path in the repository."""
         self.blocks: list[Block] = []
-        section = file = ""
-        for part in _PART.finditer(text_of(name)):
+        section = file = comment = ""
+        page = text_of(name)
+        for part in _PART.finditer(page):
             if part["heading"]:
                 section = part["heading"]
+            elif part["comment"]:
+                comment = " ".join(part["comment"].split())
             elif part["text"] is not None:
-                self.blocks.append(Block(part["language"], section, file, part["text"]))
-                file = ""
+                line = page.count("\n", 0, part.start()) + 1
+                text = textwrap.dedent(part["text"])
+                self.blocks.append(Block(line, part["language"], section, file, comment, text))
+                file = comment = ""
             else:
                 named = _SAVE_AS.search(part[0])
-                file = named[1] if named else ""
+                file, comment = named[1] if named else "", ""
 
     def save_files(self, directory: Path) -> list[str]:
         """Save every block that the page says to save; return the names."""

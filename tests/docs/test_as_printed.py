@@ -4,13 +4,14 @@ import ast
 import re
 import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.command import Command
+from tests.docs.followed import FOLLOWED
 from tests.docs.pages import ROOT, Page
 from tests.servers.postgres_server import PostgresServer
 from tests.servers.redis_server import RedisServer
@@ -35,8 +36,8 @@ def directory(tmp_path: Path) -> Path:
 def follow(directory: Path, tmp_path: Path) -> Iterator[Follow]:
     """Save the files of a page, type each block of its commands in a new shell, and return what they showed.
 
-    Sections `without` are left out. `instead` has what a test cannot take as printed. A command that fails ends the
-    test, after which what is left of a shell is killed.
+    `FOLLOWED` says which sections are left out. `instead` has what a test cannot take as printed. A command that fails
+    ends the test, after which what is left of a shell is killed.
     """
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -47,19 +48,17 @@ def follow(directory: Path, tmp_path: Path) -> Iterator[Follow]:
     with_ui = environment({"spark.ui.enabled": "true"})
     started: list[Command] = []
 
-    def run(
-        name: str, files: list[str], *, without: Collection[str] = (), instead: Mapping[str, str] | None = None
-    ) -> str:
-        page = Page(name)
-        assert page.save_files(directory) == files
-        for script in page.commands(without):
+    def run(name: str, *, instead: Mapping[str, str] | None = None) -> str:
+        page, followed = Page(name), FOLLOWED[name]
+        assert page.save_files(directory) == list(followed.files)
+        for script in page.commands(followed.without):
             for printed, typed in (instead or {}).items():
                 script = script.replace(printed, typed)
             shell = ["bash", "-e", "-c", f'PATH="{programs}:$PATH"\n{script}']
             started.append(Command(shell, directory=directory, env=with_ui))
             assert started[-1].end() == 0, repr(started[-1])
         seen = "".join(command.out for command in started)
-        assert page.missing_in(seen, without) == [], seen
+        assert page.missing_in(seen, followed.without) == [], seen
         assert name != "README.md" or not any(command.err for command in started), repr(started)
         return seen
 
@@ -69,9 +68,7 @@ def follow(directory: Path, tmp_path: Path) -> Iterator[Follow]:
 
 
 def test_the_readme(directory: Path, follow: Follow) -> None:
-    # The tests of the examples run the job on the other stores.
-    without = ("What it does for you", "Two commands", "Install", "Another store")
-    assert "1 passed" in follow("README.md", ["word_count.py", "test_word_count.py"], without=without)
+    assert "1 passed" in follow("README.md")
     rows = sorted(map(tuple, map(dict.values, pq.read_table(directory / "out").to_pylist())))
     assert rows == [("be", 1), ("be", 2), ("not", 1), ("or", 1), ("to", 1), ("to", 2)]
     assert (directory / "anchorbolt-data").is_dir()
@@ -79,8 +76,7 @@ def test_the_readme(directory: Path, follow: Follow) -> None:
 
 @pytest.mark.usefixtures("redis_program")
 def test_the_quickstart_with_kill_9_and_redis(follow: Follow) -> None:
-    files = ["totals.py", "test_totals.py", "make_orders.py", "check.py"]
-    seen = follow("docs/quickstart.md", files, without=["Install"], instead={"6380": str(free_port())})
+    seen = follow("docs/quickstart.md", instead={"6380": str(free_port())})
     totals = re.search(r"equal: True (\{.+\})", seen)
     assert totals is not None, seen
     in_redis = dict(re.findall(r'^"(ann|bob|eve)"\n(\d+)$', seen, re.MULTILINE))
@@ -88,28 +84,32 @@ def test_the_quickstart_with_kill_9_and_redis(follow: Follow) -> None:
 
 
 def test_the_page_about_testing_with_real_kills(follow: Follow) -> None:
-    files = ["visits.py", "test_visits.py", "names.py", "test_names.py", "test_redis.py", "test_crashes.py"]
-    follow("docs/testing.md", files)
+    follow("docs/testing.md")
 
 
 def test_the_page_about_reliability(follow: Follow) -> None:
-    follow("docs/reliability.md", ["folder_words.py", "test_folder_words.py"])
+    follow("docs/reliability.md")
 
 
 def test_the_page_about_transactional_topologies(follow: Follow) -> None:
-    files = ["global_count.py", "test_global_count.py", "queue_spout.py", "order_totals.py", "test_order_totals.py"]
-    follow("docs/transactional.md", [*files, "queue_words.py", "test_queue_words.py"])
+    follow("docs/transactional.md")
 
 
 @pytest.mark.usefixtures("redis_program")
 def test_the_example_of_the_global_count_with_kill_9(directory: Path, follow: Follow) -> None:
     (directory / "examples").symlink_to(ROOT / "examples")
-    follow("examples/global_count/README.md", [], instead={"6380": str(free_port())})
+    follow("examples/global_count/README.md", instead={"6380": str(free_port())})
 
 
 def test_the_example_of_words_in_two_databases_with_kill_9(directory: Path, follow: Follow) -> None:
     (directory / "examples").symlink_to(ROOT / "examples")
-    follow("examples/transactional_words/README.md", [])
+    follow("examples/transactional_words/README.md")
+
+
+@pytest.mark.parametrize("example", ["batch_sums", "order_join"])
+def test_the_examples_that_ack_late(example: str, directory: Path, follow: Follow) -> None:
+    (directory / "examples").symlink_to(ROOT / "examples")
+    follow(f"examples/{example}/README.md")
 
 
 def test_the_page_for_authors_of_providers(
@@ -118,7 +118,7 @@ def test_the_page_for_authors_of_providers(
     shutil.copytree(ROOT / "examples" / "postgres_provider", directory / "postgres_provider")
     monkeypatch.setenv("PGPORT", str(postgres_server.port))
     monkeypatch.setenv("PGPASSWORD", postgres_server.password)
-    seen = follow("docs/custom_provider.md", ["test_postgres.py"], without=["Run a job with it"])
+    seen = follow("docs/custom_provider.md")
     assert "failed" not in seen
 
 
@@ -129,7 +129,7 @@ def test_the_migration_guide_on_state_that_storm_wrote(follow: Follow, redis_dat
         for key, entries in before.items():
             client.hset(key, mapping=dict(entries))
         instead = {"-n count-3": f"{place}-n count-3", "redis-cli ": f"redis-cli {place}"}
-        follow("docs/migrating_from_storm.md", [], instead=instead)
+        follow("docs/migrating_from_storm.md", instead=instead)
         assert {key.decode(): client.hgetall(key) for key in client.scan_iter()} == {
             **after,
             "types-8": before["types-8"],  # the page leaves it out

@@ -139,7 +139,7 @@ def copy_namespace(
     """Copy one namespace, to inspect or archive it. Without the decision record, no topology can be started on it.
 
     Raises:
-        As `copy_topology`.
+        MigrationRefused: For the same reasons as `copy_topology`.
     """
     _refuse_same(source, target)
     prefix = namespace.rpartition(":")[0]

@@ -1,0 +1,72 @@
+"""Fragments of pages, which no reader saves as a file, do what their pages say."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import BaseStatefulBolt
+from anchorbolt.testing import LocalCluster, TupleCapture
+from anchorbolt.topology import TopologyBuilder
+from anchorbolt.transactional import Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
+from tests.docs.pages import Page
+
+
+def fragment(page: str, part: str, **given: Any) -> SimpleNamespace:
+    """Execute the block of a page that has this part, and return what it defines."""
+    [block] = [block for block in Page(page).blocks if block.language == "python" and part in block.text]
+    exec(compile(block.text, page, "exec"), given)
+    return SimpleNamespace(**given)
+
+
+def test_the_serializer_of_money_reads_what_it_wrote() -> None:
+    page = fragment("docs/serializers.md", "class MoneySerializer", __name__="money")
+    price = page.Money(5, "EUR")
+    assert page.MoneySerializer().loads(page.MoneySerializer().dumps(price)) == price
+
+
+def test_the_bolt_with_schema_versions_reads_values_of_both_older_versions() -> None:
+    visits = fragment("docs/serializers.md", "state_schema_version = 3").Visits()
+    newer = {"count": 7, "last": None}
+    assert visits.upcast("page", visits.upcast("page", 7, 1), 2) == newer
+
+
+def test_the_provider_has_a_state_of_its_own_for_one_component_only() -> None:
+    page = fragment("docs/custom_state.md", "class SketchProvider", SketchState=lambda *where: where)
+    provider = page.SketchProvider("localhost", 6379)
+    of = SimpleNamespace
+    assert provider.new_state("n", of(this_component_id="visitors")) == ("localhost", 6379, "n")
+    assert provider.new_state("n", of(this_component_id="other")) is None
+
+
+def test_what_an_attempt_state_needs_can_be_imported() -> None:
+    assert fragment("docs/custom_state.md", "import AttemptState").AttemptState
+
+
+def test_the_source_and_the_sink_for_kafka_make_a_topology(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNTS_PASSWORD", "p")
+    builder = TopologyBuilder()
+    builder.set_spout("clicks", fragment("docs/kafka.md", "def clicks(spark)").spout)
+    sink = fragment("docs/kafka.md", "sink = KafkaSink(").sink
+    builder.set_bolt("out", sink).global_grouping("clicks")
+    assert set(builder.create_topology("kafka").components) == {"clicks", "out"}
+
+
+def test_the_transactional_spout_for_kafka_makes_a_topology(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLICKS_JAAS", "j")
+    spout = fragment("docs/transactional.md", "spout = KafkaTransactionalSpout(").spout
+    builder = TransactionalTopologyBuilder("t", "clicks", spout)
+    builder.set_bolt("out", TupleCapture()).global_grouping("clicks")
+    assert set(builder.build_topology().components) == {"clicks", "out"}
+
+
+def test_the_stateful_committer_counts() -> None:
+    page = fragment(
+        "docs/transactional.md", "class CountInState", BaseStatefulBolt=BaseStatefulBolt, Committer=Committer
+    )
+    spout = MemoryTransactionalSpout({0: [(2,), (3,)]}, ["count"], 1)
+    builder = TransactionalTopologyBuilder("t", "in", spout)
+    builder.set_bolt("sum", page.CountInState()).global_grouping("in")
+    handle = LocalCluster().submit(builder.build_topology())
+    handle.await_termination()
+    assert handle.state("sum") == {"count": 5}
