@@ -100,4 +100,6 @@ def _event_of_worker(line: str) -> logging.LogRecord | None:
 
 
 def _log(record: logging.LogRecord) -> None:
-    logging.getLogger(record.name).handle(record)
+    logger = logging.getLogger(record.name)
+    if logger.hasHandlers():  # the run has ended if there is none, and Python would print the message as it is
+        logger.handle(record)
