@@ -129,7 +129,14 @@ class OutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple, and count it in the wave's report."""
         self.errors_reported += 1
-        _log.error("component %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error)
+        _log.error(
+            "component %s reports: %s: %s",
+            self._component,
+            type(error).__name__,
+            error,
+            exc_info=error,
+            extra={"component": self._component},
+        )
 
     def flush(self) -> None:
         """Send all buffers. Called by the engine at the end of a wave, never by a job."""

@@ -9,7 +9,7 @@ import logging
 from time import monotonic, sleep
 
 from anchorbolt.errors import InfrastructureLost
-from anchorbolt.util.messages import reason_of
+from anchorbolt.util.messages import fields_of, reason_of
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
@@ -46,6 +46,8 @@ class Losses:
             return False
         pause_s = self.note(monotonic())
         limit = "the next loss counts as a try of the batch" if self.is_used_up else "no try of the batch is used up"
-        _log.warning("%s: loss %d, %s; tried again: %s", what, self.number, limit, reason_of(error))
+        _log.warning(
+            "%s: loss %d, %s; tried again: %s", what, self.number, limit, reason_of(error), extra=fields_of(error)
+        )
         sleep(pause_s)
         return True

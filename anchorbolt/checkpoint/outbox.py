@@ -157,6 +157,7 @@ class Outbox:
                 record.txid,
                 component,
                 ", ".join(file.path for file in files),
+                extra={"txid": record.txid, "component": component},
             )
         return replace(record, outbox=tuple(there))
 

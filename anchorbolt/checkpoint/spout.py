@@ -28,7 +28,7 @@ from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, Fence
-from anchorbolt.util.messages import reason_of
+from anchorbolt.util.messages import fields_of, reason_of
 from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")
@@ -274,7 +274,13 @@ class CheckpointSpout:
         tries = self._max_batch_retries + 1
         following = "is tried again" if failures < tries else "goes on without what fails"
         _log.warning(
-            "txid %d failed in try %d of %d and %s: %s", txid, min(failures, tries), tries, following, reason_of(error)
+            "txid %d failed in try %d of %d and %s: %s",
+            txid,
+            min(failures, tries),
+            tries,
+            following,
+            reason_of(error),
+            extra={"txid": txid, **fields_of(error)},
         )
 
     def keep_acked(self, acked: tuple[AckedMessages, ...]) -> None:

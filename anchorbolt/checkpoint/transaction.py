@@ -137,7 +137,9 @@ class Transaction:
             )
         self._run.dead_letters.write(record.txid, record.dead_letters)
         for letter in record.dead_letters:
-            _log.warning("txid %d: %s", record.txid, letter)
+            task = {"component": letter.component, "task": letter.task_index} if letter.component else {}
+            fields = {"txid": record.txid, "spout": letter.spout, **task}
+            _log.warning("txid %d: %s", record.txid, letter, extra=fields)
 
     def _round(self) -> Round:
         return Round(

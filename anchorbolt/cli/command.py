@@ -108,12 +108,19 @@ def print_error(text: str) -> None:
 def set_up_logging(*, verbose: bool) -> None:
     """Send log records to standard error: warnings, and with `verbose` Anchorbolt's own from INFO on.
 
-    Without `verbose`, py4j's records of exceptions are left out, since the command prints the error itself. A root
-    logger that already has a handler stays as it is.
+    A root logger that already has a handler stays as it is.
     """
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[_StandardError()]
     )
+    set_levels(verbose=verbose)
+
+
+def set_levels(*, verbose: bool) -> None:
+    """Set the levels of the log of a command.
+
+    Without `verbose`, py4j's records of exceptions are left out, since the command prints the error itself.
+    """
     logging.getLogger("anchorbolt").setLevel(logging.INFO if verbose else logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.WARNING if verbose else logging.CRITICAL)
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,13 @@ app.add_typer(state_app, name="state")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(dead_letters_app, name="dead-letters")
 app.command("history")(history)
+
+
+class LogFormat(str, Enum):
+    """What `anchorbolt run` shows: lines for people, or events for programs."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def main() -> None:
@@ -105,6 +113,14 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show the engine's own log, and whole tracebacks of errors.")
     ] = False,
+    log_format: Annotated[
+        LogFormat,
+        option(
+            "--log-format",
+            help="text, or json: one JSON object a line on standard error for each wave, warning and error. [default: "
+            "text]",
+        ),
+    ] = LogFormat.TEXT,
 ) -> None:
     """Run a job's topology on Spark until it is stopped, from its last committed wave on.
 
@@ -125,9 +141,15 @@ def run(
         "conf": _pairs(spark_conf or []) or None,
     }
     given = {name: value for name, value in spark.items() if value is not None}
-    engine = SparkEngine(master, verbose=verbose)
     settings = [*(overrides or ()), *([] if metrics_port is None else [f"topology.metrics.port={metrics_port}"])]
-    code = Run(job, engine, Display(), conf, settings, given, until_empty, verbose).to_exit_code()
+    as_events = log_format is LogFormat.JSON
+    display: Display = Display()
+    if as_events:
+        from anchorbolt.cli.run.event_display import EventDisplay
+
+        display = EventDisplay()
+    engine = SparkEngine(master, verbose=verbose, events=as_events)
+    code = Run(job, engine, display, conf, settings, given, until_empty, verbose).to_exit_code()
     if code == exit_codes.LEFT_AT_ONCE:
         # A normal exit would wait for the threads of the wave. Spark ends with this process.
         sys.stdout.flush()

@@ -90,8 +90,12 @@ _observer: Observer | None = None
 
 def at_task(component: str, task_index: int, txid: int) -> None:
     """Set the task for which this thread works from now on, so that `reach` can be called without it."""
-    if _observer is not None:
-        _task.set((component, task_index, txid))
+    _task.set((component, task_index, txid))
+
+
+def current_task() -> tuple[str, int, int]:
+    """Return component, task index and txid for which this thread works; empty and -1 where there is none."""
+    return _task.get()
 
 
 def reach(point: FaultPoint, component: str = "", task_index: int = -1, txid: int | None = None) -> None:

@@ -113,7 +113,14 @@ class SpoutOutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Log an error that fails no tuple, and count it in the wave's report."""
         self.errors_reported += 1
-        _log.error("spout %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error)
+        _log.error(
+            "spout %s reports: %s: %s",
+            self._component,
+            type(error).__name__,
+            error,
+            exc_info=error,
+            extra={"component": self._component},
+        )
 
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call. For the engine. Raises `UnsupportedValue`."""

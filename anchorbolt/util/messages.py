@@ -10,6 +10,7 @@ from types import TracebackType
 from anchorbolt.errors import AnchorboltError
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
+_FIELDS = {"txid": "txid", "component": "component", "task": "task_index", "key": "key", "namespace": "namespace"}
 _MACHINERY = (_PACKAGE, importlib.__file__, "<frozen importlib")
 
 
@@ -41,6 +42,12 @@ def reason_of(error: AnchorboltError) -> str:
     """Return one line about an error, for the log: the user's exception, if any, and which task raised it."""
     raised, message = last_line(getattr(error, "user_traceback", "")), last_line(error.message)
     return message if not raised or raised in message else f"{raised}, {message}"
+
+
+def fields_of(error: BaseException) -> dict[str, object]:
+    """Return what an error knows, as the fields of an event: `txid`, `component`, `task`, `key`, `namespace`."""
+    found = {field: getattr(error, name, None) for field, name in _FIELDS.items()}
+    return {field: value for field, value in found.items() if value is not None}
 
 
 def printable(text: str) -> str:

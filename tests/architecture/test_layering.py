@@ -45,6 +45,7 @@ IMPORTERS = {
     "fakeredis": ("testing.fake_redis",),
     "lupa": ("testing.fake_redis",),
     "hypothesis": ("testing.agreement",),
+    "pythonjsonlogger": ("util.event_log",),
     "yaml": ("config.*", "cli", "cli.*"),
     "typer": ("cli", "cli.*"),
     "rich": ("cli", "cli.*"),

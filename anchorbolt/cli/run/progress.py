@@ -2,8 +2,10 @@
 
 import sys
 import time
+import traceback
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from rich.console import Console
@@ -11,12 +13,13 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from anchorbolt.cli.command import drop_output
+from anchorbolt.cli.command import drop_output, print_error, set_up_logging
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.util.messages import counted
 
 _WINDOW_S = 10.0
 _BETWEEN_LINES_S = 1.0
+_PHASES = ("source_ms", "compute_ms", "prepare_ms", "decide_ms", "commit_ms")
 
 
 class Activity(NamedTuple):
@@ -104,6 +107,35 @@ class Progress:
             f"{messages}{dead}{throttled}{retried}"
         )
 
+    def figures(self, now: float) -> dict[str, object]:
+        """Return the figures of `line` and of the latest wave by name; empty before the first wave."""
+        if self.last is None:
+            return {}
+        read, executed = self.rates(now)
+        by = dict(zip(("throttled_by", "throttled_by_task"), self.last.throttled_by or (), strict=False))
+        return {
+            "txid": self.last.txid,
+            "waves": self.waves,
+            "tuples": self.tuples,
+            "read_per_second": round(read, 1),
+            "executed_per_second": round(executed, 1),
+            "lag_ms": round(self.lag_ms, 1),
+            "checkpoint_ms": round(self.last.checkpoint_ms, 1),
+            **{name: round(getattr(self.last, name), 1) for name in _PHASES},
+            "rounds": self.last.rounds,
+            "rounds_again": self.retried,
+            "losses": self.losses,
+            "bytes_shuffled": self.last.bytes_shuffled,
+            "keys_read": self.last.keys_read,
+            "keys_staged": self.last.keys_staged,
+            "acked": self.acked,
+            "failed": self.failed,
+            "dead_letters": self.dead_letters,
+            "throttled": bool(self.last.throttled),
+            **by,
+            **({} if self.last.offsets_behind is None else {"offsets_behind": self.last.offsets_behind}),
+        }
+
     def current_wave(self, now: float) -> str:
         """Return what the current wave does, to be added to the line; empty in its first second."""
         done, tasks, executed, waits_for, losses = self.activity
@@ -125,9 +157,10 @@ def _cause(report: WaveReport) -> str:
 
 
 class Display:
-    """Prints lines, and shows the progress: as one live line on a terminal, elsewhere as a line per wave.
+    """Says in lines of text what a run does, and shows the progress.
 
-    Rich draws the live line, and prints the job's own output above it. The lines per wave are at least a second apart.
+    On a terminal the progress is one live line, which Rich draws; it prints the job's own output above. Elsewhere it is
+    a line per wave, and these are at least a second apart.
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -139,8 +172,17 @@ class Display:
         self._spinner = Spinner("dots")
         self._shown_waves, self._shown_at = 0, float("-inf")
 
-    def say(self, text: str) -> None:
-        """Print a line that stays."""
+    @contextmanager
+    def logging(self, *, verbose: bool) -> Iterator[None]:
+        """Log to standard error until the end of the run."""
+        set_up_logging(verbose=verbose)
+        yield
+
+    def name(self, topology: str) -> None:
+        """Take the topology's name, once it is known."""
+
+    def say(self, text: str, **fields: object) -> None:
+        """Print a line that stays. `fields` are the figures in it, for a display that does not show the text alone."""
         if self._is_live:
             self._console.print(text, markup=False, soft_wrap=True)
             return
@@ -149,6 +191,12 @@ class Display:
             sys.stdout.flush()
         except BrokenPipeError:
             drop_output()
+
+    def fail(self, text: str, error: BaseException | None = None, *, with_traceback: bool = False) -> None:
+        """Show what ended the run, `error` if it was one, on standard error. The progress must have ended."""
+        if error is not None and with_traceback:
+            traceback.print_exception(error)
+        print_error(text)
 
     def begin(self, progress: Progress) -> None:
         """Start to show the progress."""
@@ -169,7 +217,11 @@ class Display:
             self._live.update(self._spinner, refresh=True)
         elif progress.waves != self._shown_waves and now - self._shown_at >= _BETWEEN_LINES_S:
             self._shown_waves, self._shown_at = progress.waves, now
-            self.say(progress.line(now))
+            self.say_progress(progress, now)
+
+    def say_progress(self, progress: Progress, now: float) -> None:
+        """Print the progress as a line that stays."""
+        self.say(progress.line(now))
 
     def end(self) -> None:
         """Stop showing the progress. May be called at any time, more than once."""

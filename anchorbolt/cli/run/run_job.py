@@ -4,7 +4,6 @@ import logging
 import signal
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -15,7 +14,6 @@ from typing import Any
 
 import anchorbolt
 from anchorbolt.checkpoint.spout import RecoveryReport
-from anchorbolt.cli.command import print_error, set_up_logging
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.cli.run.job_loading import load_topology
 from anchorbolt.cli.run.progress import Display, Progress
@@ -58,7 +56,10 @@ class Run:
 
         The message of an error is printed to standard error. A bolt's error starts with the user's traceback.
         """
-        set_up_logging(verbose=self.verbose)
+        with self.display.logging(verbose=self.verbose):
+            return self._to_exit_code()
+
+    def _to_exit_code(self) -> int:
         try:
             with ExitStack() as at_the_end:
                 for number in _SIGNALS:
@@ -68,13 +69,12 @@ class Run:
             return DONE
         except KeyboardInterrupt:
             self.display.end()
-            print_error("left at once: the next start rolls the interrupted wave back or forward")
+            self.display.fail("left at once: the next start rolls the interrupted wave back or forward")
             return LEFT_AT_ONCE
         except Exception as error:
             self.display.end()
-            if self.verbose or not isinstance(error, AnchorboltError):
-                traceback.print_exception(error)
-            print_error(str(error))
+            is_ours = isinstance(error, AnchorboltError)
+            self.display.fail(str(error), error, with_traceback=self.verbose or not is_ours)
             return exit_code(error, running=self.running)
 
     def _take_signals(self) -> None:
@@ -95,6 +95,7 @@ class Run:
     def _to_its_end(self) -> None:
         conf = load_conf({SPARK: self.spark}, file=self.conf_file, overrides=self.overrides)
         topology = load_topology(self.job, dict(conf))
+        self.display.name(topology.name)
         try:
             handle = self._start(topology, conf)
             if handle is not None:
@@ -110,11 +111,13 @@ class Run:
         provider = check_store(topology.name, conf.settings)
         place, ui = self.engine.connect(topology, conf.settings)
         self._take_signals()
-        say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
-        say(f"state: {provider.describe()}")
-        say(f"checkpoint: {self.engine.located(conf.settings.checkpoint_location_of(topology.name))}")
+        state, version = provider.describe(), anchorbolt.__version__
+        location = self.engine.located(conf.settings.checkpoint_location_of(topology.name))
+        say(f"anchorbolt {version}: {topology.name} on {place}", version=version, engine=place)
+        say(f"state: {state}", state=state)
+        say(f"checkpoint: {location}", checkpoint=location)
         if ui is not None:
-            say(f"Spark's UI: {ui}")
+            say(f"Spark's UI: {ui}", spark_ui=ui)
         if self._is_stopped():
             return None
         ended = threading.Event()
@@ -129,8 +132,16 @@ class Run:
             ended.set()
         self.running = True
         if handle.metrics_address is not None:
-            say(f"metrics: {handle.metrics_address}")
-        say(_recovery_line(handle.recovery))
+            say(f"metrics: {handle.metrics_address}", metrics=handle.metrics_address)
+        recovery = handle.recovery
+        known = {} if recovery.action == "started" else {"txid": recovery.txid}
+        say(
+            _recovery_line(recovery),
+            recovery=recovery.action,
+            generation=recovery.generation,
+            recovery_ms=round(recovery.ms, 1),
+            **known,
+        )
         return handle
 
     def _is_stopped(self) -> bool:
@@ -167,7 +178,13 @@ class Run:
             display.refresh()
             display.end()
             if handle.status is not RunStatus.RUNNING:
-                display.say(_summary(handle.status, progress, time.monotonic() - began))
+                seconds = time.monotonic() - began
+                display.say(
+                    _summary(handle.status, progress, seconds),
+                    status=handle.status.value.lower(),
+                    seconds=round(seconds, 1),
+                    **progress.figures(time.monotonic()),
+                )
 
     def _ended(self, handle: RunHandle, progress: Progress) -> bool:
         """Wait a moment for a run's end, and add its new waves to the progress; raises the error of a failed run."""

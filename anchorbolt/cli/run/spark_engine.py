@@ -1,20 +1,14 @@
-"""The Spark session of `anchorbolt run`, which ends with the command.
-
-Standard error of its Java process is passed on without the lines that every start of Spark prints.
-"""
+"""The Spark session of `anchorbolt run`, which ends with the command."""
 
 from __future__ import annotations
 
 import logging
-import os
-import re
-import sys
-import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from anchorbolt.cli.run.jvm_events import JvmEvents
+from anchorbolt.cli.run.jvm_output import JvmOutput
 from anchorbolt.cli.run.progress import Activity
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
@@ -35,38 +29,21 @@ _QUIETENED = {  # log messages that repeat the command's output or are meaningle
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "OFF",
 }
 
-# Lines of a run in which nothing is wrong, from Java itself, Spark's launcher and Spark's start.
-_USUAL = re.compile(
-    r"WARNING: Using incubator modules: "
-    r"|Using Spark's default log4j profile: "
-    r"|Setting default log level to "
-    r"|To adjust logging level use sc\.setLogLevel"
-    r"|.* WARN NativeCodeLoader: Unable to load native-hadoop library"
-    r"|.* WARN Utils: (Your hostname, .* resolves to a loopback address|Set SPARK_LOCAL_IP if you need to bind)"
-    r"|.* WARN Utils: Service 'SparkUI' could not bind on port"
-    r"|WARNING: package sun\.security\.action not in java\.base"
-)
-
-# Spark ends workers that were idle for a minute; then PySpark's daemon prints a traceback with these lines.
-_OF_DAEMON = re.compile(r'Traceback \(most recent call last\):|  File ".*/pyspark/daemon\.py"')
-
-# The beginning of a warning of `anchorbolt.engine.task.watchdog`.
-_NOT_RETURNED = re.compile(r"(?:.*: )?(bolt '[^']*', task \d+), has been in ")
-
-_QUIET_S = 0.1
-_MOST_WAITS = 10
-
 _log = logging.getLogger("anchorbolt.cli")
 
 
 class SparkEngine:
-    """Runs the topology on a Spark master, `local[*]` by default; `verbose` leaves Spark's log as it is."""
+    """Runs the topology on a Spark master, `local[*]` by default.
 
-    def __init__(self, master: str | None, *, verbose: bool = False) -> None:
+    `verbose` leaves Spark's log as it is. `events` makes events of what Java and the workers write to standard error.
+    """
+
+    def __init__(self, master: str | None, *, verbose: bool = False, events: bool = False) -> None:
         self._master = master
         self._verbose = verbose
+        self._events = events
         self._spark: SparkSession | None = None
-        self._output = JvmOutput(everything=verbose)
+        self._output = JvmOutput(JvmEvents() if events else None, everything=verbose)
         self._handle: SparkRunHandle | None = None
 
     def connect(self, topology: Topology, settings: Settings) -> tuple[str, str | None]:
@@ -84,6 +61,10 @@ class SparkEngine:
             jobs_at_once=jobs_at_once(topology, settings),
         )
         context = self._spark.sparkContext
+        if self._events:
+            from anchorbolt.engine.spark.worker_log import LOG_FORMAT_VARIABLE
+
+            context.environment[LOG_FORMAT_VARIABLE] = "json"
         if not self._verbose:
             log4j = context._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
             for name, level in _QUIETENED.items():
@@ -135,43 +116,3 @@ class SparkEngine:
         except Exception as error:  # py4j raises various errors after the JVM has died
             _log.info("Spark did not stop cleanly: %s", error)
         self._spark = None
-
-
-class JvmOutput:
-    """A pipe for the standard error of Java and of Spark's Python workers, which write there too."""
-
-    def __init__(self, *, everything: bool = False) -> None:
-        self._everything = everything  # whether to pass on the usual lines, too
-        self._reader, self.descriptor = os.pipe()
-        self.not_returned: tuple[float, str] | None = None
-        """The last bolt that a worker has warned of, and when, by `time.monotonic`."""
-        self._muted = False
-        self._passed = threading.Event()
-        threading.Thread(target=self._pass_on, name="anchorbolt-jvm-output", daemon=True).start()
-
-    def mute(self) -> None:
-        """Drop all further lines: a worker that ends after its Java process complains of the closed pipe.
-
-        Waits until no line has come for a moment, so that what a bolt has printed is still shown.
-        """
-        for _ in range(_MOST_WAITS):
-            self._passed.clear()
-            if not self._passed.wait(_QUIET_S):
-                break
-        self._muted = not self._everything
-
-    def _pass_on(self) -> None:
-        with open(self._reader, encoding="utf-8", errors="replace") as lines:
-            held = ""
-            for line in lines:
-                self._passed.set()
-                held += line
-                if warned := _NOT_RETURNED.match(line):
-                    self.not_returned = (time.monotonic(), warned[1])
-                if _OF_DAEMON.match(line) and not self._everything:
-                    continue
-                is_idle = line.startswith("BrokenPipeError") and "/pyspark/daemon.py" in held
-                if self._everything or not (self._muted or is_idle or _USUAL.match(line)):
-                    sys.stderr.write(held)
-                    sys.stderr.flush()
-                held = ""

@@ -43,7 +43,8 @@ class Hooks:
                 failures += 1
                 if failures > self._max_retries:
                     raise
-                _log.warning("the hooks of txid %d are tried again: %s", current.txid, failure)
+                txid = current.txid
+                _log.warning("the hooks of txid %d are tried again: %s", txid, failure, extra={"txid": txid})
 
 
 def _hooked_tasks(plan: ExecutionPlan, hook: str) -> list[TaskKey]:

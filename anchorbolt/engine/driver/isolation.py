@@ -115,6 +115,7 @@ class Isolation:
                 self._txid,
                 found,
                 self._most_letters,
+                extra={"txid": self._txid},
             )
             raise self._cause
         self._excluded.update(rows)
@@ -143,7 +144,8 @@ class Isolation:
         root = halving.found
         if root is None:
             self._deaths, self._clean = 0, 1
-            _log.warning("txid %d: workers died, but of no tuple: none was found by halves", self._txid)
+            text = "txid %d: workers died, but of no tuple: none was found by halves"
+            _log.warning(text, self._txid, extra={"txid": self._txid})
             return
         self._found += 1
         self._deaths, self._clean = 1, root + 1

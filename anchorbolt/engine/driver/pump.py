@@ -111,7 +111,12 @@ class Pump:
         """Have the spouts end, and warn of those that do not."""
         if self._spouts.rich is not None:
             for component, index in self._spouts.rich.close(_CLOSE_S):
-                _log.warning("spout %r, task %d has not ended: it is in a call that does not return", component, index)
+                _log.warning(
+                    "spout %r, task %d has not ended: it is in a call that does not return",
+                    component,
+                    index,
+                    extra={"component": component, "task": index},
+                )
 
     def end_when_empty(self) -> None:
         """End as soon as nothing waits and nothing is in flight any more."""

@@ -60,7 +60,7 @@ class StateCommits:
                 if not waits and failures > self._max_retries:
                     raise
                 if not waits:
-                    _log.warning("the commit of txid %d is tried again: %s", txid, failure)
+                    _log.warning("the commit of txid %d is tried again: %s", txid, failure, extra={"txid": txid})
 
     def _run(self, current: Round, winners: Mapping[str, Winner]) -> None:
         groups = self._groups(winners, max(1, self._runner.slots))

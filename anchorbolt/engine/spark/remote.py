@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-DEPENDENCIES = ("msgpack", "cloudpickle", "redis")
+DEPENDENCIES = ("msgpack", "cloudpickle", "redis", "pythonjsonlogger")
 HDFS_DEPENDENCIES = ("fsspec", "requests", "urllib3", "idna", "certifi", "charset_normalizer")
 DEPENDENCIES_FOLDER = "_anchorbolt_dependencies"
 

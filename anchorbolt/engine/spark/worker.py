@@ -16,6 +16,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
 from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
+from anchorbolt.engine.spark.worker_log import set_up_worker_log
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
@@ -213,6 +214,7 @@ def _freeze() -> None:
             pa.array([None], type=kind).to_pylist()
         install_faults()
         allow_to_end_this_process()
+        set_up_worker_log()
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)

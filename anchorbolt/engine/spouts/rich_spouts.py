@@ -202,10 +202,15 @@ class RichSpouts:
         self.acked_messages = {spout: number - self._buried[spout] for spout, number in acked.items()}
         self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
         self.failures = failed_trees(settlements)
-        for (component, _), settlement in settlements.items():
+        for (component, task), settlement in settlements.items():
             for message in settlement.failed:
                 _log.warning(
-                    "txid %d: message %s of spout %r failed: %s", txid, shortened(message.msg_id), component, message
+                    "txid %d: message %s of spout %r failed: %s",
+                    txid,
+                    shortened(message.msg_id),
+                    component,
+                    message,
+                    extra={"txid": txid, "component": component, "task": task},
                 )
         if self._failed is not None:
             self._failed.settle(settlements)

@@ -93,7 +93,8 @@ class SpoutHost(HostedSpout):
         try:
             self.close_spout()
         except BaseException as error:
-            _log.warning("spout %r, task %d has failed, and so does its close: %r", *self.task, error)
+            fields = dict(zip(("component", "task"), self.task, strict=True))
+            _log.warning("spout %r, task %d has failed, and so does its close: %r", *self.task, error, extra=fields)
 
     def _take_step(self) -> None:
         step = self.step()

@@ -122,7 +122,9 @@ class InstanceRegistry:
             try:
                 emitter.close()
             except (Exception, SystemExit) as error:
-                _log.warning("closing the emitter of task %s of %r: %s", task[1], task[0], error)
+                _log.warning(
+                    "closing the emitter of task %s of %r: %s", task[1], task[0], error, extra=_fields_of(task)
+                )
 
     def _run(self, plan: ExecutionPlan) -> _Run:
         run = self._runs.get(plan.run_id)
@@ -165,7 +167,11 @@ class InstanceRegistry:
         try:
             instance.bolt.close()
         except AnchorboltError as error:
-            _log.warning("closing task %s of %r: %s", task[1], task[0], error)
+            _log.warning("closing task %s of %r: %s", task[1], task[0], error, extra=_fields_of(task))
+
+
+def _fields_of(task: TaskKey) -> dict[str, object]:
+    return {"component": task[0], "task": task[1]}
 
 
 def _usable_again(instance: Instance, plan: ExecutionPlan, task: TaskKey, current: Round) -> bool:

@@ -99,7 +99,8 @@ def _look(watched: _Watched, stack: FrameType | None) -> None:
     ending = _may_end_process and watched.end_s is not None and seconds >= watched.end_s
     if ending or seconds >= max(watched.warn_s, 2 * watched.warned_after_s):
         watched.warned_after_s = seconds
-        _log.warning("%s", _description(watched, call, stack, seconds, ending=ending))
+        fields = dict(zip(("component", "task"), watched.task, strict=True))
+        _log.warning("%s", _description(watched, call, stack, seconds, ending=ending), extra=fields)
     if ending:
         os.kill(os.getpid(), signal.SIGKILL)
 

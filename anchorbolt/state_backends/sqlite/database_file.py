@@ -182,6 +182,7 @@ class SqliteFile:
         except sqlite3.OperationalError as error:
             if "readonly" not in str(error):
                 raise
+            self.close()
             connection = self._open("rw")  # SQLite has to repair a file whose first write was interrupted
         return connection
 

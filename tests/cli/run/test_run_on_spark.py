@@ -52,6 +52,7 @@ def topology(conf):
 """
 
 ONE_FILE = """
+import logging
 import os
 import time
 from pathlib import Path
@@ -95,10 +96,17 @@ class Fork(BaseStatefulBolt):
     def pre_commit(self, txid):
         os.fork()
 
+class Talk(BaseBasicBolt):
+    def execute(self, tup, collector):
+        print("printed by the bolt", flush=True)
+        logging.getLogger("mine").warning("logged by the bolt", extra={"order": 7})
+        raise ValueError("no such word")
+
 def exiting(): return build(Exit())
 def forking(): return build(Fork())
 def hanging(): return build(Hang())
 def raising(): return build(Raise())
+def talking(): return build(Talk())
 """
 
 StartCommand = Callable[..., Command]
@@ -357,3 +365,33 @@ def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start
     assert "refused the login" in refused.err
     assert f"{server.host}:{server.port}" in refused.err
     assert "wrong-horse" not in refused.err
+
+
+def test_as_json_java_workers_and_the_run_itself_write_events_alone_and_no_password(
+    start: StartCommand, start_redis: StartRedis
+) -> None:
+    canary = "canary-6f1d"
+    server = start_redis(password=canary)
+    pool = f"{{host: {server.host}, port: {server.port}, passwordEnv: AB_SECRET}}"
+    settings = ["topology.state.provider=redis", f"topology.state.provider.config.jedisPoolConfig={pool}"]
+    settings.append("topology.max.batch.retries=0")
+    options = [part for setting in settings for part in ("--set", setting)]
+    arguments = ["alone/one_file.py:talking", "--until-empty", "--verbose", "--log-format", "json", *options]
+    command = start(*arguments, env={"AB_SECRET": canary})
+    assert command.end() == 1, repr(command)
+    events = [json.loads(line) for line in command.err.splitlines()]
+    assert command.out == ""
+    assert {event["topology"] for event in events if event["logger"] == "anchorbolt.run"} == {"one-bolt"}
+    logged = next(event for event in events if event["message"] == "logged by the bolt")
+    assert {name: logged[name] for name in ("logger", "level", "component", "txid", "order")} == {
+        "logger": "mine",
+        "level": "WARNING",
+        "component": "bolt",
+        "txid": 0,
+        "order": 7,
+    }
+    assert any((event["logger"], event["message"]) == ("spark", "printed by the bolt") for event in events)
+    assert any(event["level"] == "WARNING" and "java_class" in event for event in events), "Spark's own log"
+    failed = next(event for event in events if event.get("error") == "BoltError")
+    assert (failed["component"], "no such word" in failed["traceback"]) == ("bolt", True)
+    assert canary not in command.err

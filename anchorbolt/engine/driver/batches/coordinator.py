@@ -90,7 +90,8 @@ class BatchCoordinator:
         try:
             self._called("close")
         except AnchorboltError as error:
-            _log.warning("closing the coordinator of spout %r: %s", self._task[0], error)
+            spout = self._task[0]
+            _log.warning("closing the coordinator of spout %r: %s", spout, error, extra={"component": spout})
 
     def _called(self, hook: str, *arguments: Any) -> Any:
         return called(self._task, hook, getattr(self._source, hook), *arguments)

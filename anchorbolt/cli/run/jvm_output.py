@@ -1,0 +1,120 @@
+"""Standard error of Spark's Java process and of its Python workers, without the lines that every start prints."""
+
+import codecs
+import os
+import re
+import select
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+# Lines of a run in which nothing is wrong, from Java itself, Spark's launcher and Spark's start.
+_USUAL = re.compile(
+    r"WARNING: Using incubator modules: "
+    r"|Using Spark's default log4j profile: "
+    r"|Setting default log level to "
+    r"|To adjust logging level use sc\.setLogLevel"
+    r"|.* WARN NativeCodeLoader: Unable to load native-hadoop library"
+    r"|.* WARN Utils: (Your hostname, .* resolves to a loopback address|Set SPARK_LOCAL_IP if you need to bind)"
+    r"|.* WARN Utils: Service 'SparkUI' could not bind on port"
+    r"|WARNING: package sun\.security\.action not in java\.base"
+)
+
+# Spark ends workers that were idle for a minute; then PySpark's daemon prints a traceback with these lines.
+_OF_DAEMON = re.compile(r'Traceback \(most recent call last\):|  File ".*/pyspark/daemon\.py"')
+
+# The beginning of a warning of `anchorbolt.engine.task.watchdog`, as text or as the message of an event.
+_NOT_RETURNED = re.compile(r"""(?:.*: "?)?(bolt '[^']*', task \d+), has been in """)
+
+_QUIET_S = 0.1
+_MOST_WAITS = 10
+
+
+class Receiver(Protocol):
+    """Takes the lines that are passed on."""
+
+    def take(self, line: str) -> None:
+        """Take a line, with its end."""
+
+    def pause(self) -> None:
+        """Called when no line has come for a moment, and after the last one."""
+
+
+class StandardError:
+    """Writes lines to this process's standard error, as they are."""
+
+    def take(self, line: str) -> None:
+        """Write a line at once."""
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+    def pause(self) -> None:
+        """Do nothing."""
+
+
+class JvmOutput:
+    """A pipe for the standard error of Java and of Spark's Python workers, which write there too."""
+
+    def __init__(self, to: Receiver | None = None, *, everything: bool = False) -> None:
+        self._to = to or StandardError()
+        self._everything = everything  # whether to pass on the usual lines, too
+        self._reader, self.descriptor = os.pipe()
+        self.not_returned: tuple[float, str] | None = None
+        """The last bolt that a worker has warned of, and when, by `time.monotonic`."""
+        self._muted = False
+        self._passed = threading.Event()
+        threading.Thread(target=self._pass_on, name="anchorbolt-jvm-output", daemon=True).start()
+
+    def mute(self) -> None:
+        """Drop all further lines: a worker that ends after its Java process complains of the closed pipe.
+
+        Waits until no line has come for a moment, so that what a bolt has printed is still shown.
+        """
+        for _ in range(_MOST_WAITS):
+            self._passed.clear()
+            if not self._passed.wait(_QUIET_S):
+                break
+        self._muted = not self._everything
+
+    def _pass_on(self) -> None:
+        held: list[str] = []
+        for line in _lines(self._reader):
+            if line is None:
+                self._to.pause()
+                continue
+            self._passed.set()
+            held.append(line)
+            if warned := _NOT_RETURNED.match(line):
+                self.not_returned = (time.monotonic(), warned[1])
+            if _OF_DAEMON.match(line) and not self._everything:
+                continue
+            is_idle = line.startswith("BrokenPipeError") and any("/pyspark/daemon.py" in each for each in held)
+            if self._everything or not (self._muted or is_idle or _USUAL.match(line)):
+                for each in held:
+                    self._to.take(each)
+            held.clear()
+
+
+def _lines(descriptor: int) -> Iterator[str | None]:
+    """Yield each line of a pipe; None once no more has come for a moment, and at the end."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    rest, waits = "", False
+    while True:
+        if waits and not poll.poll(_QUIET_S * 1000):
+            waits = False
+            yield None
+        data = os.read(descriptor, 1 << 16)
+        *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
+        for line in lines:
+            yield f"{line}\n"
+        if not data:
+            break
+        waits = bool(lines) or waits
+    os.close(descriptor)
+    if rest:
+        yield rest
+    yield None

@@ -1,0 +1,27 @@
+"""The log of Spark's Python workers, as events if the driver asks for them."""
+
+import logging
+import os
+import sys
+
+from anchorbolt.faults.points import current_task
+
+LOG_FORMAT_VARIABLE = "ANCHORBOLT_LOG_FORMAT"
+"""Environment variable of a worker; `json` has it log events (`anchorbolt.util.event_log`) to standard error."""
+
+
+def set_up_worker_log() -> None:
+    """Log events if the variable says so. What a job's module has set up by itself stays as it is."""
+    root = logging.getLogger()
+    if os.environ.get(LOG_FORMAT_VARIABLE) != "json" or root.handlers:
+        return
+    from anchorbolt.util.event_log import EventHandler  # only for those who want events
+
+    root.addHandler(EventHandler(sys.stderr, _task_fields))
+    logging.captureWarnings(True)
+
+
+def _task_fields() -> dict[str, object]:
+    component, task, txid = current_task()
+    known = {"txid": txid if txid >= 0 else None, "component": component or None, "task": task if task >= 0 else None}
+    return {name: value for name, value in known.items() if value is not None}
