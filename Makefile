@@ -16,11 +16,11 @@ SEEDS ?= 1000000
 
 # An interpreter that the person names has an environment of its own, called after its version.
 ifeq ($(origin PYTHON),undefined)
-  PYTHON := $(shell for name in python3 python3.13 python3.12 python3.11 python3.10 python; do \
-    "$$name" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo "$$name" && break; \
+  PYTHON := $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python; do \
+    "$$name" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null && echo "$$name" && break; \
     done)
   ifeq ($(PYTHON),)
-    $(error There is no Python 3.10 to 3.13 on the PATH. Install one, or name it: make PYTHON=/path/to/python3.12)
+    $(error There is no Python 3.10 to 3.14 on the PATH. Install one, or name it: make PYTHON=/path/to/python3.12)
   endif
   VENV := .venv
 else
@@ -153,13 +153,22 @@ crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and d
 	$(IN_VENV) python -m tests.fuzz.fuzzer --inputs "$(SEEDS)"
 	$(IN_VENV) python -m tests.simulation.simulate --seeds "$(SEEDS)"
 
+.PHONY: dist
+dist: venv  ## what is published, into dist/: wheel, source distribution, SBOM, licences of the dependencies
+	$(IN_VENV) python tools/make_dist.py $(OPTIONS)
+
 .PHONY: lock upgrade
 # The lock files hold for all supported Pythons; uv makes them, and only here is it needed.
 LOCK = .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
 	--custom-compile-command "make lock"
+EXTRAS = $(foreach extra,hbase hdfs kafka testing,--extra $(extra))
 lock: .venv-lock/bin/uv  ## write requirements/ anew from pyproject.toml, versions kept where they fit
 	$(LOCK) $(UPGRADE) pyproject.toml --extra dev -o requirements/dev.txt
+	$(LOCK) $(UPGRADE) pyproject.toml --constraint requirements/dev.txt -o requirements/runtime.txt
+	$(LOCK) $(UPGRADE) pyproject.toml $(EXTRAS) --constraint requirements/dev.txt -o requirements/extras.txt
+	$(LOCK) $(UPGRADE) requirements/dist.in -o requirements/dist.txt
 	$(LOCK) $(UPGRADE) requirements/build.in -o requirements/build.txt
+	$(LOCK) $(UPGRADE) requirements/debian_python.in -o requirements/debian_python.txt
 	$(LOCK) $(UPGRADE) requirements/java.in -o requirements/java.txt
 	$(LOCK) $(UPGRADE) requirements/moto.in -o requirements/moto.txt
 	$(LOCK) $(UPGRADE) requirements/docs.in -o requirements/docs.txt

@@ -5,4 +5,4 @@ This file names the version and must import nothing: every Spark worker imports 
 
 __all__ = ["__version__"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

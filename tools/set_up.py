@@ -9,7 +9,7 @@ import fcntl
 import sys
 from pathlib import Path
 
-OLDEST, NEWEST = (3, 10), (3, 13)
+OLDEST, NEWEST = (3, 10), (3, 14)
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -18,7 +18,7 @@ def main() -> None:
     """Set up what the arguments ask for. On failure, say what the user can do and exit with status 1."""
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         sys.exit(
-            "set-up: {} is Python {}.{}; Anchorbolt needs 3.10 to 3.13. Name one: make PYTHON=python3.12 …".format(
+            "set-up: {} is Python {}.{}; Anchorbolt needs 3.10 to 3.14. Name one: make PYTHON=python3.12 …".format(
                 sys.executable, *sys.version_info[:2]
             )
         )

@@ -24,21 +24,29 @@ _SPARKS_OWN = ("pyspark", "py4j")
 
 
 class VirtualEnvironment:
-    """One virtual environment of a checkout.
+    """One virtual environment of a checkout, made from these of its lock files, in this order.
 
     Attributes:
         log: the file with everything that pip and apt-get printed.
     """
 
-    def __init__(self, checkout: Path, directory: Path, *, spark: str | None = None) -> None:
+    def __init__(
+        self,
+        checkout: Path,
+        directory: Path,
+        *,
+        spark: str | None = None,
+        locks: tuple[str, ...] = ("build.txt", "dev.txt"),
+    ) -> None:
         self.checkout = checkout
+        self.locks = locks
         self.directory = directory
         self.spark = spark
         self.python = directory / "bin" / "python"
         self.log = directory / _LOG
 
-    def ensure(self) -> None:
-        """Make the environment if it is missing or out of date, and install the project into it in editable mode.
+    def ensure(self, *, project: bool = True) -> None:
+        """Make the environment if it is missing or out of date; with `project`, install the project for editing.
 
         Raises:
             SetUpError: Python, pip or the package index failed.
@@ -50,10 +58,10 @@ class VirtualEnvironment:
             self._install_locked()
             (self.directory / _STAMP).write_text(stamp)
             say(f"{self.directory.name} is ready after {time.monotonic() - started:.0f} s")
-        project = self._project_stamp()
-        if _read(self.directory / _PROJECT_STAMP) != project:
+        stamp = self._project_stamp()
+        if project and _read(self.directory / _PROJECT_STAMP) != stamp:
             self._install_project()
-            (self.directory / _PROJECT_STAMP).write_text(project)
+            (self.directory / _PROJECT_STAMP).write_text(stamp)
 
     def install(self, lock_file: str) -> None:
         """Install a lock file; pip checks each package against its hash.
@@ -63,9 +71,20 @@ class VirtualEnvironment:
         """
         self._pip("--require-hashes", "-r", self.checkout / "requirements" / lock_file)
 
+    def uninstall_with_pip(self, *packages: str) -> None:
+        """Remove packages and pip itself; does nothing if pip is gone already.
+
+        Raises:
+            SetUpError: pip failed.
+        """
+        if not list(self.directory.glob("lib/python*/site-packages/pip")):
+            return
+        command: list[str | Path] = [self.python, "-m", "pip", "uninstall", "--yes", *packages, "pip"]
+        run(command, log=self.log, on_failure="Remove the environment and run the command again.")
+
     def _stamp(self) -> str:
         # The text of these scripts is no part of it: the lock files alone decide what is installed.
-        locks = [self.checkout / "requirements" / name for name in ("build.txt", "dev.txt")]
+        locks = [self.checkout / "requirements" / name for name in self.locks]
         return f"{base_python()} {sys.version}\n{_digest(*locks)}\n{self.spark}\n"
 
     def _project_stamp(self) -> str:
@@ -92,11 +111,13 @@ class VirtualEnvironment:
         apt_install(package, log=self.log, on_failure=hint)
 
     def _install_locked(self) -> None:
-        say("installing the locked packages (the first time some minutes: PySpark alone is 450 MB)")
-        self.install("build.txt")
+        size = "" if self.locks == ("dist.txt",) else " (the first time some minutes: PySpark alone is 450 MB)"
+        say(f"installing the packages of {' and '.join(self.locks)}{size}")
         if self.spark is None:
-            self.install("dev.txt")
+            for lock in self.locks:
+                self.install(lock)
             return
+        self.install("build.txt")
         others = self.directory / "requirements-without-spark.txt"
         locked = (self.checkout / "requirements" / "dev.txt").read_text()
         others.write_text(without_packages(locked, _SPARKS_OWN))
