@@ -74,7 +74,7 @@ def last_error(seen: Observation, component: str) -> Json:
     """Return the latest reason for which a round failed that names the component, under Storm's names."""
     for record in reversed(seen.records):
         for text in record.get("failures", ()):
-            if f"'{component}'" in text:
+            if f"bolt '{component}'" in text or f"spout '{component}'" in text:
                 return {
                     "lastError": text,
                     "errorTime": int(record["at"]),

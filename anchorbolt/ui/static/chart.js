@@ -49,8 +49,9 @@ export function spreadChart(title, spread, show, room) {
   const height = 74;
   const most = Math.max(...spread.bars, 1);
   const step = width / spread.bars.length;
+  const barHeight = (count) => Math.max(3, (height * count) / most); // one task of a thousand stays visible
   const bars = spread.bars.map((count, index) => count > 0 && h("rect", {
-    class: "f-compute", x: index * step, width: Math.max(1, step - 2), y: height - (height * count) / most, height: Math.max(1, (height * count) / most),
+    class: "f-compute", x: index * step, width: Math.max(1, step - 2), y: height - barHeight(count), height: barHeight(count),
   }, h("title", {}, `${number(count)} tasks`)));
   const text = `least ${show(spread.min)}, median ${show(spread.median)}, most ${show(spread.max)}`;
   return h("div", {}, h("h3", {}, title),

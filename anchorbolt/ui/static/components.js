@@ -79,7 +79,7 @@ function one({ route, data, room }) {
       data.componentType === "bolt" && tile("Latency", ms(Number(stats.executeLatency))),
       data.componentType === "bolt" && tile("Capacity", stats.capacity, "of the busiest task"),
       tile("Skew", data.skew === null ? "–" : `${data.skew}×`),
-      stats.keysStaged > 0 && tile("State", `${number(stats.keysStaged)} keys`, `${bytes(stats.bytesStaged)} staged`),
+      stats.keysStaged > 0 && tile("Staged", `${number(stats.keysStaged)} keys`, bytes(stats.bytesStaged)),
       stats.keysRead + stats.keysCached > 0 && tile("Cache", `${Math.round((100 * stats.keysCached) / (stats.keysRead + stats.keysCached))} %`, "of prefetched keys")),
     data.componentErrors.map((each) => h("p", { class: "notice bad" }, `${seconds(each.errorLapsedSecs)} ago: ${each.error}`)),
     of > 1 && card(`How its ${number(of)} tasks differ`, h("div", { class: "spreads" },

@@ -33,6 +33,7 @@ export function bytes(value) {
 
 export function ms(value) {
   if (value >= 10000) return `${(value / 1000).toFixed(1)} s`;
+  if (value > 0 && value < 0.1) return `${Math.round(value * 1000)} µs`;
   return value >= 10 ? `${Math.round(value).toLocaleString("en")} ms` : `${value.toFixed(1)} ms`;
 }
 
@@ -62,17 +63,17 @@ export function link(route, path, changes = {}) {
   return `#/${path}${query ? `?${query}` : ""}`;
 }
 
-// columns: [heading, cell of a row, is it a number?]
+// columns: [heading, cell of a row, "number" or "short" if it must not be wrapped]
 export function table(columns, rows, caption) {
-  const align = (isNumber) => (isNumber ? "number" : null);
-  const cell = (row, [heading, make, isNumber]) => {
+  const kindOf = (kind) => (kind === true ? "number" : kind);
+  const cell = (row, [heading, make, kind]) => {
     const made = make(row);
     const isEmpty = made === "" || made === null;
-    return h("td", { class: [align(isNumber), isEmpty && "empty"].filter(Boolean).join(" ") || null, "data-label": heading }, made);
+    return h("td", { class: [kindOf(kind), isEmpty && "empty"].filter(Boolean).join(" ") || null, "data-label": heading }, made);
   };
   return h("div", { class: "scroll" },
     h("table", { class: "cards", "aria-label": caption },
-      h("thead", {}, h("tr", {}, columns.map(([heading, , isNumber]) => h("th", { class: align(isNumber), scope: "col" }, heading)))),
+      h("thead", {}, h("tr", {}, columns.map(([heading, , kind]) => h("th", { class: kindOf(kind), scope: "col" }, heading)))),
       h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((column) => cell(row, column)))))));
 }
 

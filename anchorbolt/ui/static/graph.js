@@ -36,19 +36,20 @@ export function drawGraph(graph, route, room) {
 }
 
 function drawNode(node, [x, y], route) {
+  const isMeasured = node.capacity !== null && node.kind !== "spout";
   const left = x - NODE.width / 2;
   const top = y - NODE.height / 2;
+  const shift = isMeasured ? 0 : 9; // two lines in the middle instead of four
   const inner = NODE.width - 20;
   const kind = node.kind === "spout" ? "spout" : node.stateful ? "stateful bolt" : node.sink ? "sink" : "bolt";
   const rate = node.kind === "spout" ? node.emittedPerSecond : node.executedPerSecond;
-  const isMeasured = node.capacity !== null && node.kind !== "spout";
   const capacity = isMeasured ? `capacity ${node.capacity.toFixed(2)}` : "";
   const label = `${node.id}: ${kind} with ${node.tasks} tasks, ${number(rate)} tuples a second${capacity && `, ${capacity}`}`;
   return h("a", { svg: true, class: "node", href: link(route, `components/${encodeURIComponent(node.id)}`), id: `node-${node.id}`, "aria-label": label },
     h("title", {}, label),
     h("rect", { class: "box", x: left, y: top, width: NODE.width, height: NODE.height, rx: node.kind === "spout" ? 26 : 9 }),
-    h("text", { class: "name", x, y: top + 20, "text-anchor": "middle" }, shorter(node.id, 22)),
-    h("text", { class: "small", x, y: top + 36, "text-anchor": "middle" }, `${kind} ×${number(node.tasks)} · ${number(rate)}/s`),
+    h("text", { class: "name", x, y: top + 20 + shift, "text-anchor": "middle" }, shorter(node.id, 22)),
+    h("text", { class: "small", x, y: top + 36 + shift, "text-anchor": "middle" }, `${kind} ×${number(node.tasks)} · ${number(rate)}/s`),
     isMeasured && [
       h("rect", { class: "track", x: left + 10, y: top + 43, width: inner, height: 5, rx: 2.5 }),
       h("rect", { class: `f-load-${load(node.capacity)}`, x: left + 10, y: top + 43, height: 5, rx: 2.5, width: Math.max(2, Math.min(1, node.capacity) * inner) }),

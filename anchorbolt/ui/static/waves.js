@@ -27,8 +27,8 @@ function all({ route, data, room }) {
       waveChart(shown, route, room, 220), phaseLegend(),
       h("p", { class: "quiet" }, "A dot marks a wave that needed several rounds. A bar opens its wave.")),
     card("Newest first", table([
-      ["When", (each) => time(each.at)],
-      ["What", (each) => what(each, route)],
+      ["When", (each) => time(each.at), "short"],
+      ["What", (each) => what(each, route), "short"],
       ["Time", (each) => (each.kind === "wave" ? ms(each.total_ms) : ""), true],
       ["Checkpoint", (each) => (each.kind === "wave" ? ms(checkpoint(each)) : ""), true],
       ["Executed", (each) => (each.kind === "wave" ? number(sum(each.executed)) : ""), true],
