@@ -15,12 +15,14 @@ from anchorbolt.cli.dead_letters.commands import app as dead_letters_app
 from anchorbolt.cli.history.commands import history
 from anchorbolt.cli.migrate.commands import app as migrate_app
 from anchorbolt.cli.state.commands import app as state_app
+from anchorbolt.cli.ui.commands import ui
 
 app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
 app.add_typer(state_app, name="state")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(dead_letters_app, name="dead-letters")
 app.command("history")(history)
+app.command("ui")(ui)
 
 
 class LogFormat(str, Enum):

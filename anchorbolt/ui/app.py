@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from importlib.resources import files
@@ -26,6 +27,8 @@ from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation
 from anchorbolt.ui.model.topology import DEFAULT_WINDOW, summary, topology
 from anchorbolt.ui.model.waves import MOST_WAVES, failures, wave, waves
 from anchorbolt.ui.openapi import description
+
+_log = logging.getLogger("anchorbolt.ui")
 
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _JSON = "application/json"
@@ -68,7 +71,7 @@ class UiApp:
             Route(f"{base}/configuration", self._configuration),
             Route(f"{base}/stop", self._stop, methods=["POST"]),
         ]
-        handlers: Any = {HTTPException: _http_error, TooManyAnswers: _too_many}
+        handlers: Any = {HTTPException: _http_error, TooManyAnswers: _too_many, Exception: _failed}
         self.asgi = Guard(Starlette(routes=routes, exception_handlers=handlers), access)
 
     async def _index(self, request: Request) -> Response:
@@ -211,6 +214,11 @@ def _number(request: Request, name: str, default: int, low: int, high: int) -> i
 
 async def _http_error(request: Request, error: HTTPException) -> Response:
     return refused(error.status_code, error.detail)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    _log.debug("the page could not answer %s", request.url.path, exc_info=error)
+    return refused(500, f"the server could not make this answer: {type(error).__name__}. Please report it")
 
 
 async def _too_many(request: Request, error: Exception) -> Response:

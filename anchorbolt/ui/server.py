@@ -8,7 +8,8 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,15 @@ from anchorbolt.ui.access import Access
 from anchorbolt.ui.answers import Answers
 from anchorbolt.ui.model.configuration import secrets_in
 from anchorbolt.ui.model.live import LiveRun, starting
-from anchorbolt.ui.model.observation import Observation
+from anchorbolt.ui.model.recorded import RecordedRun
 
 if TYPE_CHECKING:
+    from anchorbolt.engine.history.records import Record
     from anchorbolt.engine.submit.handle import RunHandle
 
 _log = logging.getLogger("anchorbolt.ui")
 
+_DEFAULT_PORT = 8080  # Storm's
 _SHORTEST_TOKEN = 16
 _MOST_CONNECTIONS = 500
 _END_S = 5.0
@@ -114,6 +117,28 @@ class UiServer:
             max_checkpoint_age_s=settings.health_max_checkpoint_age_secs,
         )
 
+    @classmethod
+    def of_history(cls, location: str, read: Callable[[], Iterable[Record]], settings: Settings) -> UiServer:
+        """Return a server of the history at a checkpoint location; `read` yields its records, oldest first.
+
+        The port is `topology.ui.port`, by default 8080.
+
+        Raises:
+            ConfigError: As `from_settings`, or the history cannot be read.
+        """
+        from anchorbolt.ui.app import Shown
+
+        recorded = RecordedRun(location, read)
+        try:
+            topology = recorded.observe().topology
+        except OSError as error:
+            raise ConfigError(f"the history at {location} cannot be read: {error}. Name another location.") from error
+        port = _DEFAULT_PORT if settings.ui_port is None else settings.ui_port
+        server = cls.from_settings(topology, replace(settings, ui_port=port, ui_actions=False))
+        assert server is not None
+        server._app.shown = Shown(Answers(recorded.observe, server._own_secrets()))
+        return server
+
     @property
     def address(self) -> str:
         """The address of the page, as `http://127.0.0.1:8080/`."""
@@ -139,12 +164,6 @@ class UiServer:
             MetricsText(handle.collector()),
             (stop or partial(_stop, handle)) if self._actions else None,
         )
-
-    def show_history(self, observe: Callable[[], Observation]) -> None:
-        """Show a run that has ended; `observe` returns what is known of it."""
-        from anchorbolt.ui.app import Shown
-
-        self._app.shown = Shown(Answers(observe, self._own_secrets()))
 
     def close(self) -> None:
         """Stop listening. May be called more than once, but not by the server's own thread."""

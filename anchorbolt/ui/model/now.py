@@ -8,7 +8,12 @@ from anchorbolt.ui.model.observation import Observation
 from anchorbolt.ui.model.text import storm_status
 
 _MOST_NAMED = 50
-_ENDED = {"STOPPED": "was stopped", "FINISHED": "has finished", "FAILED": "has failed", "UNKNOWN": "has ended"}
+_ENDED = {
+    "STOPPED": "was stopped",
+    "FINISHED": "has finished",
+    "FAILED": "has failed",
+    "UNKNOWN": "has no end in its history: its driver runs elsewhere, or was killed",
+}
 
 
 def readiness(seen: Observation) -> tuple[bool, str]:

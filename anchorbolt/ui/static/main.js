@@ -44,6 +44,7 @@ async function refresh() {
     const base = encodeURIComponent(id);
     const of = (path) => ask(path ? `${base}/${path}` : base);
     const view = VIEWS[route.path[0]];
+    if (missed) await of("now"); // one question is enough to see whether the driver is back
     const [now, data] = await Promise.all([of("now"), view.fetch(route, of)]);
     if (mine !== turn) return;
     [answeredAt, missed] = [new Date(), 0];
@@ -59,7 +60,7 @@ function trouble(error) {
   if (error.status === undefined && ++missed < 2) return; // one lost answer is no news
   const since = answeredAt ? ` since ${answeredAt.toLocaleTimeString("en-GB")}` : "";
   const text = error.status === undefined
-    ? `The driver does not answer${since}: it was stopped or killed, or it cannot be reached. What is below is old.`
+    ? `The driver ${since ? "has not answered" : "does not answer"}${since}: it was stopped or killed, or it cannot be reached. What is below is old.`
     : `${error.message}.`;
   const place = document.getElementById("trouble");
   if (place.textContent !== text) place.textContent = text;
@@ -83,10 +84,11 @@ function show(route, view, now, data) {
   document.title = `${id} · ${TITLES[route.path[0]]}`;
   document.getElementById("name").textContent = id;
   const isHealthy = now.ready || now.status !== "ACTIVE";
-  badge(isHealthy ? now.status.toLowerCase() : "no commits", isHealthy ? (STATUS[now.status] ?? "") : "bad");
+  const status = now.status === "UNKNOWN" ? "no end" : now.status.toLowerCase();
+  badge(isHealthy ? status : "no commits", isHealthy ? (STATUS[now.status] ?? "") : "bad");
   document.getElementById("facts").textContent = now.isLive
     ? `generation ${now.generation} · txid ${now.txid} · last commit ${seconds(now.commitAgeSecs)} ago`
-    : `history of a run that has ended, up to ${time(now.at)}`;
+    : `history up to ${time(now.at)} · generation ${now.generation} · txid ${now.txid}`;
   navigation(route);
   const selection = document.getSelection();
   const text = JSON.stringify([location.hash, innerWidth, now, data]);

@@ -41,7 +41,7 @@ function tiles(now, graph, topology) {
     tile("Compute, p50", ms(compute.p50)),
     tile("Checkpoint, p50", ms(checkpoint)),
     tile("Messages", `${number(stats.acked)} acked`, `${number(stats.failed)} failed`),
-    tile("In flight", number(now.messagesInFlight)),
+    now.isLive && tile("In flight", number(now.messagesInFlight)),
     now.offsetsBehind !== null && tile("Behind the sources", number(now.offsetsBehind), "offsets"),
     stats.deadLetters > 0 && tile("Dead letters", number(stats.deadLetters)),
   ];

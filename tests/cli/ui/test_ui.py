@@ -1,0 +1,32 @@
+"""`anchorbolt ui` as a process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from anchorbolt.util.locations import open_folder
+
+
+def test_the_page_of_a_history_is_shown_until_the_command_is_interrupted(tmp_path: Path) -> None:
+    record = {"kind": "wave", "at": 1.0, "generation": 1, "txid": 7, "executed": {"count": 3}}
+    open_folder(str(tmp_path)).replace("history/000000001-000000000.jsonl", json.dumps(record).encode() + b"\n")
+    command = [sys.executable, "-m", "anchorbolt", "ui", str(tmp_path), "--ui-port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().removeprefix("page: ").strip()
+            with urllib.request.urlopen(f"{address}api/v1/topology/history/waves", timeout=30) as answer:
+                assert [each["txid"] for each in json.load(answer)["waves"]] == [7]
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_a_location_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "anchorbolt", "ui", str(tmp_path / "none")]
+    assert subprocess.run(command, capture_output=True).returncode == 2
