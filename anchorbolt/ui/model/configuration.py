@@ -20,7 +20,7 @@ _SECRET_KEY = re.compile(
     r"(pass(word|wd|phrase)?$|passw|secret|token|credential|payload|api.?key|access.?key|private.?key|auth$|pwd|dsn)"
 )
 _LOGIN_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
-_ASSIGNED = re.compile(r"(?i)((?:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*)[^\s,;&\"']+")
+_ASSIGNED = re.compile(r"(?i)((?:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*[\"']?)[^\s,;&\"']+")
 _MOST_CHARACTERS = 2000
 
 

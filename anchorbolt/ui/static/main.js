@@ -45,10 +45,14 @@ async function refresh() {
     const of = (path) => ask(path ? `${base}/${path}` : base);
     const view = VIEWS[route.path[0]];
     if (missed) await of("now"); // one question is enough to see whether the driver is back
-    const [now, data] = await Promise.all([of("now"), view.fetch(route, of)]);
+    const refused = (error) => {
+      if (error.status === undefined) throw error;
+      return error;
+    };
+    const [now, data] = await Promise.all([of("now"), view.fetch(route, of).catch(refused)]);
     if (mine !== turn) return;
     [answeredAt, missed] = [new Date(), 0];
-    show(route, view, now, data);
+    show(route, data instanceof Error ? refusal : view, now, data);
   } catch (error) {
     if (mine !== turn) return;
     trouble(error);
@@ -72,6 +76,18 @@ function trouble(error) {
   shownText = "";
 }
 
+// In place of a view that the server refuses, such as that of a wave that is not known any more.
+const refusal = {
+  draw: ({ data }) => [h("p", { class: "notice warn" }, `Not to be shown: ${data.message}.`)],
+};
+
+function facts(now) {
+  if (!now.isLive) return `history up to ${time(now.at)} · generation ${now.generation} · txid ${now.txid}`;
+  if (now.status === "STARTING") return "";
+  const commit = now.txid < 0 ? `no commit for ${seconds(now.commitAgeSecs)}` : `last commit ${seconds(now.commitAgeSecs)} ago`;
+  return `generation ${now.generation} · txid ${now.txid < 0 ? "none" : now.txid} · ${commit}`;
+}
+
 function badge(text, kind) {
   const place = document.getElementById("status");
   place.textContent = text;
@@ -86,12 +102,10 @@ function show(route, view, now, data) {
   const isHealthy = now.ready || now.status !== "ACTIVE";
   const status = now.status === "UNKNOWN" ? "no end" : now.status.toLowerCase();
   badge(isHealthy ? status : "no commits", isHealthy ? (STATUS[now.status] ?? "") : "bad");
-  document.getElementById("facts").textContent = now.isLive
-    ? `generation ${now.generation} · txid ${now.txid} · last commit ${seconds(now.commitAgeSecs)} ago`
-    : `history up to ${time(now.at)} · generation ${now.generation} · txid ${now.txid}`;
+  document.getElementById("facts").textContent = facts(now);
   navigation(route);
   const selection = document.getSelection();
-  const text = JSON.stringify([location.hash, innerWidth, now, data]);
+  const text = JSON.stringify([location.hash, innerWidth, now, data, data.message]);
   if (text === shownText || (selection && !selection.isCollapsed && shownText)) return;
   shownText = text;
   const place = document.getElementById("view");

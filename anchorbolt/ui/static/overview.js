@@ -19,7 +19,7 @@ export const overview = {
       h("div", { class: "tiles" }, tiles(now, graph, topology)),
       h("section", { class: "card" },
         h("div", { class: "bar" }, h("h2", {}, "Graph"), windowChoice(route)),
-        drawGraph(graph, route, room), loadLegend()),
+        drawGraph(graph, route, room), now.isLive && loadLegend()),
       h("section", { class: "card" },
         h("div", { class: "bar" }, h("h2", {}, "Latest waves"), h("a", { href: link(route, "waves") }, "All checkpoints")),
         waveChart(shown, route, room), phaseLegend()),
@@ -32,14 +32,14 @@ function tiles(now, graph, topology) {
   const spouts = graph.components.filter((each) => each.kind === "spout");
   const bolts = graph.components.filter((each) => each.kind === "bolt");
   const sum = (list, name) => list.reduce((total, each) => total + each[name], 0);
-  const compute = topology.phasesMs.compute ?? { p50: 0 };
+  const compute = topology.phasesMs.compute ?? { p50: 0, count: 0 };
   const checkpoint = ["prepare", "decide", "commit"].reduce((total, phase) => total + (topology.phasesMs[phase]?.p50 ?? 0), 0);
   return [
     tile("Spouts emit", `${number(sum(spouts, "emittedPerSecond"))}/s`),
     tile("Bolts execute", `${number(sum(bolts, "executedPerSecond"))}/s`),
     tile("Waves", number(topology.waves.waves ?? 0), `${number(topology.waves.rounds_failed ?? 0)} rounds run again`),
-    tile("Compute, p50", ms(compute.p50)),
-    tile("Checkpoint, p50", ms(checkpoint)),
+    tile("Compute, p50", compute.count ? ms(compute.p50) : "–"),
+    tile("Checkpoint, p50", compute.count ? ms(checkpoint) : "–"),
     tile("Messages", `${number(stats.acked)} acked`, `${number(stats.failed)} failed`),
     now.isLive && tile("In flight", number(now.messagesInFlight)),
     now.offsetsBehind !== null && tile("Behind the sources", number(now.offsetsBehind), "offsets"),
@@ -72,7 +72,7 @@ function blocking(now, act) {
     }
   } else if (now.status === "ACTIVE" && !now.waiting.length) say("", "No wave runs: the sources have nothing new.");
   if (now.losses) say("warn", `${now.losses} losses of executors or of the network in this wave.`);
-  if (!now.isLive || ["STOPPED", "FINISHED"].includes(now.status)) say("", now.reason);
+  if (!now.isLive || ["STOPPED", "FINISHED"].includes(now.status)) say("", `${now.reason[0].toUpperCase()}${now.reason.slice(1)}.`);
   return h("section", { class: "card" },
     h("div", { class: "bar" }, h("h2", {}, "Now"),
       now.canStop && now.status === "ACTIVE" && h("button", { id: "stop", type: "button", onclick: () => act("stop") }, "Stop after this wave")),

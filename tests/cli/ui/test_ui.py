@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 
 from anchorbolt.util.locations import open_folder
+
+ROOT = Path(__file__).resolve().parents[3]
+JOB = """
+from anchorbolt.bolts import ParquetSink
+from anchorbolt.testing import FeederSpout
+from anchorbolt.topology import TopologyBuilder
+
+builder = TopologyBuilder()
+builder.set_spout("in", FeederSpout(["word"], [[("a",)]]))
+builder.set_bolt("out", ParquetSink("out")).shuffle_grouping("in")
+topology = builder.create_topology("words")
+"""
 
 
 def test_the_page_of_a_history_is_shown_until_the_command_is_interrupted(tmp_path: Path) -> None:
@@ -25,6 +39,18 @@ def test_the_page_of_a_history_is_shown_until_the_command_is_interrupted(tmp_pat
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
+
+
+def test_a_port_in_use_costs_no_run(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "anchorbolt", "run", "job.py:topology", "--ui-port", port]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True)
+    assert done.returncode == 2
+    assert b"topology.ui.port" in done.stderr
+    assert not (tmp_path / "anchorbolt-data").exists()
 
 
 def test_a_location_that_does_not_exist_is_refused(tmp_path: Path) -> None:
