@@ -22,7 +22,7 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/style.css")
+_OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/style.css", "/static/icon.svg")
 
 
 class Guard:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -45,6 +46,12 @@ def test_a_port_in_use_is_refused(server: UiServer) -> None:
     with pytest.raises(ConfigError) as refused:
         UiServer("words", port=Client(server.address).port)
     assert refused.value.key == "topology.ui.port"
+
+
+def test_without_the_extra_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(ConfigError, match=r"anchorbolt\[ui\]"):
+        UiServer("words", port=0)
 
 
 @pytest.mark.parametrize(

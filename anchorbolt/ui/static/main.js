@@ -78,7 +78,7 @@ function trouble(error) {
 
 // In place of a view that the server refuses, such as that of a wave that is not known any more.
 const refusal = {
-  draw: ({ data }) => [h("p", { class: "notice warn" }, `Not to be shown: ${data.message}.`)],
+  draw: ({ data }) => [h("p", { class: "notice warn" }, `This cannot be shown: ${data.message}.`)],
 };
 
 function facts(now) {
