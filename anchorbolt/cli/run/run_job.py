@@ -130,7 +130,7 @@ class Run:
 
         page = UiServer.from_settings(topology.name, conf.settings)
         if page is not None:
-            self.display.say(f"page: {page.address}")
+            self.display.say(f"page: {page.address}", page=page.address)
         return page
 
     def _start(self, topology: Topology, conf: Configuration) -> RunHandle | None:

@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from anchorbolt.engine.history.segments import HistoryFiles
 from anchorbolt.util.locations import open_folder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,7 +29,7 @@ topology = builder.create_topology("words")
 
 def test_the_page_of_a_history_is_shown_until_the_command_is_interrupted(tmp_path: Path) -> None:
     record = {"kind": "wave", "at": 1.0, "generation": 1, "txid": 7, "executed": {"count": 3}}
-    open_folder(str(tmp_path)).replace("history/000000001-000000000.jsonl", json.dumps(record).encode() + b"\n")
+    HistoryFiles(open_folder(str(tmp_path)), generation=1).write([record])
     command = [sys.executable, "-m", "anchorbolt", "ui", str(tmp_path), "--ui-port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
