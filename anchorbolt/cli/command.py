@@ -57,7 +57,7 @@ def with_exit_code(
 ) -> Callable[..., None]:
     """Make a command for Typer of a function that returns an exit code and starts no topology.
 
-    `command` must have a parameter `as_json`. An error is printed to standard error; with `as_json` also to standard
+    An error is printed to standard error; if `command` has a parameter `as_json`, and it is true, also to standard
     output, as `{**failed, "error": …}`. `interrupted` is the message after Ctrl-C.
     """
 
@@ -76,7 +76,7 @@ def with_exit_code(
         except Exception as error:
             if not isinstance(error, AnchorboltError):
                 traceback.print_exception(error)
-            if given["as_json"]:
+            if given.get("as_json"):
                 print_line(json.dumps({**(failed or {}), "error": str(error)}, indent=2 if failed else None))
             sys.stdout.flush()
             print_error(str(error))

@@ -15,12 +15,14 @@ from anchorbolt.cli.dead_letters.commands import app as dead_letters_app
 from anchorbolt.cli.history.commands import history
 from anchorbolt.cli.migrate.commands import app as migrate_app
 from anchorbolt.cli.state.commands import app as state_app
+from anchorbolt.cli.ui.commands import ui
 
 app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
 app.add_typer(state_app, name="state")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(dead_letters_app, name="dead-letters")
 app.command("history")(history)
+app.command("ui")(ui)
 
 
 class LogFormat(str, Enum):
@@ -107,6 +109,22 @@ def run(
             "topology.metrics.port.",
         ),
     ] = None,
+    ui_port: Annotated[
+        int | None,
+        option(
+            "--ui-port",
+            metavar="PORT",
+            help="Show a page of the topology on this port of 127.0.0.1, and its REST API; 0 chooses a free one. "
+            "Overrides topology.ui.port. Needs anchorbolt[ui].",
+        ),
+    ] = None,
+    ui_actions: Annotated[
+        bool,
+        typer.Option(
+            "--ui-actions",
+            help="Let the page stop the run. Needs a token: topology.ui.tokenEnv or topology.ui.tokenFile.",
+        ),
+    ] = False,
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="Process the input that the source has now, and end.")
     ] = False,
@@ -141,7 +159,10 @@ def run(
         "conf": _pairs(spark_conf or []) or None,
     }
     given = {name: value for name, value in spark.items() if value is not None}
-    settings = [*(overrides or ()), *([] if metrics_port is None else [f"topology.metrics.port={metrics_port}"])]
+    options: dict[str, Any] = {"topology.metrics.port": metrics_port, "topology.ui.port": ui_port}
+    options |= {"topology.ui.actions": "true"} if ui_actions else {}
+    set_by_options = [f"{key}={value}" for key, value in options.items() if value is not None]
+    settings = [*(overrides or ()), *set_by_options]
     as_events = log_format is LogFormat.JSON
     display: Display = Display()
     if as_events:

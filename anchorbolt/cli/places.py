@@ -1,5 +1,6 @@
 """The places of a run as a command opens them: without Spark, and so without its Hadoop settings."""
 
+from anchorbolt.config.settings import Settings
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import Folder, local_path, open_folder
 
@@ -7,6 +8,24 @@ ANOTHER_FILE_SYSTEM = (
     "Commands do not know Spark's Hadoop settings: if fs.defaultFS of the runs is not the local disk, name the place "
     "by its URI"
 )
+
+
+def checkpoint_folder(place: str | None, settings: Settings) -> Folder:
+    """Open the checkpoint location of runs: `place`, or the one that their configuration names.
+
+    Raises `ConfigError` if there is none, or it does not exist.
+    """
+    location = place or settings.checkpoint_location
+    if location is None:
+        raise ConfigError(
+            "no checkpoint location is given. Name it, as `anchorbolt run` prints it, or name a configuration with "
+            "topology.checkpoint.location by --conf.",
+            key="topology.checkpoint.location",
+        )
+    folder = open_place(location)
+    if not folder.exists(""):
+        raise ConfigError(f"{folder.location} does not exist on this machine. {ANOTHER_FILE_SYSTEM}.")
+    return folder
 
 
 def open_place(location: str) -> Folder:

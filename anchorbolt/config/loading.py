@@ -12,7 +12,7 @@ from anchorbolt.config.provider_reading import read_provider
 from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG, PROVIDERS, is_class_name
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
-from anchorbolt.config.sources import merged, read_file
+from anchorbolt.config.sources import merged, overridden_key, read_file
 from anchorbolt.config.spark_options import SPARK, SparkOptions, refuse_spark_setting
 from anchorbolt.config.storm_keys import STORM_KEYS, STORM_SECRETS
 from anchorbolt.errors import ConfigError
@@ -37,12 +37,17 @@ class Configuration(Mapping[str, Any]):
 
     Attributes:
         settings: The same for the framework, passwords included.
+        origins: Where each key that was given comes from: `file NAME`, `program` or `--set`. All others have their
+            default.
     """
 
-    def __init__(self, values: Mapping[str, Any], settings: Settings, source: Mapping[str, Any]) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], settings: Settings, source: Mapping[str, Any], origins: Mapping[str, str]
+    ) -> None:
         """Called by `load_conf`; `source` is what was given, to be merged with more."""
         self._values = dict(values)
         self.settings = settings
+        self.origins = dict(origins)
         self._source = dict(source)
 
     def __getitem__(self, key: str) -> Any:
@@ -76,7 +81,8 @@ def load_conf(
         ConfigError: The file cannot be read, a key is unknown, or a value does not fit.
     """
     given = conf._source if isinstance(conf, Configuration) else conf or {}
-    source = merged(read_file(file) if file is not None else {}, given, overrides)
+    in_file = read_file(file) if file is not None else {}
+    source = merged(in_file, given, overrides)
     _check_keys(source)
     known = by_key(Settings)
     values = read_values(known, {key: value for key, value in source.items() if key in known})
@@ -88,7 +94,12 @@ def load_conf(
     seen = {key: value for key, value in source.items() if key not in STORM_SECRETS}
     seen |= {key: getattr(settings, each.field) for key, each in known.items()}
     seen |= {PROVIDER: provider.name, PROVIDER_CONFIG: _without_secrets(inner)}
-    return Configuration(seen, settings, source)
+    origins = {**dict.fromkeys(in_file, f"file {file}"), **dict.fromkeys(given, "program")}
+    if isinstance(conf, Configuration):
+        origins |= conf.origins
+    origins |= dict.fromkeys(map(overridden_key, overrides), "--set")
+    is_default = {key for key, value in source.items() if value is None or (key == SPARK and not value)}
+    return Configuration(seen, settings, source, {key: origins[key] for key in source if key not in is_default})
 
 
 def _check_keys(keys: Iterable[str]) -> None:

@@ -56,6 +56,12 @@ class Settings(Checked):
     accept_new_query: bool = setting(FLAG, False, key="topology.checkpoint.accept.new.query")
     max_batch_retries: int = setting(whole(0), 3, key="topology.max.batch.retries")
     metrics_port: int | None = setting(whole(0, 65_535, what="a port"), None, key="topology.metrics.port")
+    ui_port: int | None = setting(whole(0, 65_535, what="a port"), None, key="topology.ui.port")
+    ui_host: str = setting(text("a name or an address", r"[^@/\s]+"), "127.0.0.1", key="topology.ui.host")
+    ui_actions: bool = setting(FLAG, False, key="topology.ui.actions")
+    ui_token_env: str | None = setting(text("the name of an environment variable"), None, key="topology.ui.tokenEnv")
+    ui_token_file: str | None = setting(text("the path of a file"), None, key="topology.ui.tokenFile")
+    health_max_checkpoint_age_secs: float = setting(SECONDS, 300, key="topology.health.max.checkpoint.age.secs")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -56,6 +56,12 @@ def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
     return values or {}
 
 
+def overridden_key(override: str) -> str:
+    """Return the key of the configuration that a text `key=value` sets, or a part of which it sets."""
+    key = override.partition("=")[0].strip()
+    return PROVIDER_CONFIG if key.startswith(f"{PROVIDER_CONFIG}.") else key
+
+
 def hide_passwords(value: Any) -> Any:
     """Return a copy in which every string below a password's key, at any depth, is a `Secret`."""
     if isinstance(value, Mapping):

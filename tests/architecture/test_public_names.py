@@ -59,6 +59,7 @@ PUBLIC = {
         TransactionalTopologyBuilder TransactionalValue
         update_opaque update_transactional
     """,
+    "anchorbolt.ui": "UiServer",
 }
 
 

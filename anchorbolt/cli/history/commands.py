@@ -9,7 +9,6 @@ import typer
 
 from anchorbolt.cli.command import option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
-from anchorbolt.errors import ConfigError
 
 
 @with_exit_code
@@ -44,20 +43,11 @@ def history(
     The last 10,000 are kept at the checkpoint location, across drivers.
     """
     from anchorbolt.cli.history.text import line_of, plotted
-    from anchorbolt.cli.places import ANOTHER_FILE_SYSTEM, open_place
+    from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
     from anchorbolt.engine.history.segments import read_history
 
-    location = place or load_conf(file=conf, overrides=overrides or ()).settings.checkpoint_location
-    if location is None:
-        raise ConfigError(
-            "no checkpoint location is given. Name it, as `anchorbolt run` prints it, or name a configuration with "
-            "topology.checkpoint.location by --conf.",
-            key="topology.checkpoint.location",
-        )
-    folder = open_place(location)
-    if not folder.exists(""):
-        raise ConfigError(f"{folder.location} does not exist on this machine. {ANOTHER_FILE_SYSTEM}.")
+    folder = checkpoint_folder(place, load_conf(file=conf, overrides=overrides or ()).settings)
     records = list(read_history(folder))
     if only_failed:
         records = [each for each in records if each.get("rounds", 1) > 1 or each.get("status") == "FAILED"]

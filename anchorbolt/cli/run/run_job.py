@@ -1,5 +1,7 @@
 """`anchorbolt run` without its arguments' parsing: loads, starts, shows and stops a job, and returns an exit code."""
 
+from __future__ import annotations
+
 import logging
 import signal
 import threading
@@ -10,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anchorbolt
 from anchorbolt.checkpoint.spout import RecoveryReport
@@ -26,6 +28,9 @@ from anchorbolt.engine.submit.preparation import check_store
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.messages import counted
+
+if TYPE_CHECKING:
+    from anchorbolt.ui import UiServer
 
 _log = logging.getLogger("anchorbolt.cli")
 
@@ -77,6 +82,10 @@ class Run:
             self.display.fail(str(error), error, with_traceback=self.verbose or not is_ours)
             return exit_code(error, running=self.running)
 
+    def _request_stop(self) -> None:
+        """Stop as a signal does, from any thread."""
+        self.stop_requested = True
+
     def _take_signals(self) -> None:
         """Handle both signals, again if necessary: PySpark installs its own handlers whenever it makes a SparkContext.
 
@@ -96,14 +105,33 @@ class Run:
         conf = load_conf({SPARK: self.spark}, file=self.conf_file, overrides=self.overrides)
         topology = load_topology(self.job, dict(conf))
         self.display.name(topology.name)
+        page = self._page(topology, conf)
         try:
             handle = self._start(topology, conf)
             if handle is not None:
+                if page is not None:
+                    page.show(handle, origins=conf.origins, stop=self._request_stop)
                 self._watch(handle, Progress(topology.spouts, conf.settings.checkpoint_interval_ms, time.monotonic()))
         except Exception:  # not KeyboardInterrupt: stopping the engine would wait for the wave
-            self.engine.close()
+            self._close(page)
             raise
+        self._close(page)
+
+    def _close(self, page: UiServer | None) -> None:
+        if page is not None:
+            page.close()
         self.engine.close()
+
+    def _page(self, topology: Topology, conf: Configuration) -> UiServer | None:
+        """Show the page, if it is configured, before anything is claimed: its port may be in use."""
+        if conf.settings.ui_port is None:
+            return None
+        from anchorbolt.ui import UiServer
+
+        page = UiServer.from_settings(topology.name, conf.settings)
+        if page is not None:
+            self.display.say(f"page: {page.address}", page=page.address)
+        return page
 
     def _start(self, topology: Topology, conf: Configuration) -> RunHandle | None:
         """Start the topology; return None if a signal came first."""

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from anchorbolt.errors import ConfigError
 
@@ -18,10 +19,11 @@ _TIMEOUT_S = 10.0  # for a client to send its request, and to take the answer
 
 
 class MetricsText:
-    """What a registry shows, made anew at most once a second: many scrapes cost as much as one. Thread-safe."""
+    """What a collector shows, made anew at most once a second: many scrapes cost as much as one. Thread-safe."""
 
-    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
-        self._registry = registry
+    def __init__(self, collector: Collector, clock: Callable[[], float] = time.monotonic) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(collector)
         self._clock = clock
         self._lock = threading.Lock()
         self._made: dict[str, tuple[float, bytes]] = {}  # by type of content
@@ -40,13 +42,12 @@ class MetricsText:
 class MetricsServer:
     """Serves `/metrics` on a port of the loopback address, on threads of its own, until it is closed."""
 
-    def __init__(self, port: int, registry: CollectorRegistry) -> None:
+    def __init__(self, port: int, text: MetricsText) -> None:
         """Listen on a port; 0 chooses a free one.
 
         Raises:
             ConfigError: The port cannot be used.
         """
-        text = MetricsText(registry)
 
         class Handler(_Handler):
             metrics = text

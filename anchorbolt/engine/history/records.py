@@ -13,6 +13,7 @@ from typing import Any
 
 from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.task.messages import TaskReport
 
 Record = Mapping[str, Any]
@@ -24,16 +25,20 @@ _MOST_TEXT = 2000
 _PHASES = ("source", "compute", "prepare", "decide", "commit")
 
 
-def start_record(recovery: RecoveryReport, at: float) -> Record:
-    """Return the record of a driver that has recovered."""
-    return {
+def start_record(recovery: RecoveryReport, graph: Graph, at: float) -> Record:
+    """Return the record of a driver that has recovered, and of the graph that it runs."""
+    record = {
         "kind": "start",
         "at": at,
         "generation": recovery.generation,
         "txid": recovery.txid,
         "action": recovery.action,
         "recovery_ms": round(recovery.ms, 1),
+        "graph": graph,
     }
+    if len(encoded(record)) > MOST_BYTES:  # a topology of hundreds of components
+        record["graph"] = None
+    return record
 
 
 def end_record(generation: int, txid: int, status: str, failure: BaseException | None, at: float) -> Record:

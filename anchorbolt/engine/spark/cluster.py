@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
 from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
@@ -105,3 +106,13 @@ class SparkRunHandle(RunHandle):
         jobs = self._runner.jobs
         ended = dict(jobs.ended.value)  # a task that Spark has run twice counts once
         return len(ended), jobs.tasks, sum(ended.values())
+
+    @property
+    def unended_tasks(self) -> Sequence[TaskKey]:
+        """The tasks of bolts that the current round waits for; empty if none runs, or if it runs only some tasks."""
+        assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
+        jobs, all_tasks = self._runner.jobs, self._plan.places
+        if jobs.tasks != len(all_tasks):
+            return ()
+        ended = dict(jobs.ended.value)
+        return [task for task in all_tasks if task not in ended]

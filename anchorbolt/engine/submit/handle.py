@@ -13,7 +13,8 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
-from anchorbolt.engine.history.records import end_record, start_record, wave_record
+from anchorbolt.engine.history.graph import graph_of
+from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record
 from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("anchorbolt.engine")
 
 _REPORTS_KEPT = 1000
+_RECORDS_KEPT = 300
 
 WaveListener = Callable[[WaveReport], None]
 
@@ -83,6 +85,7 @@ class RunHandle:
         self._waves = waves
         self._listener = listener
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
+        self._records: deque[Record] = deque(maxlen=_RECORDS_KEPT)
         self.figures = RunFigures(plan)
         self._ended = threading.Event()
         self._stop_requested = threading.Event()
@@ -97,7 +100,7 @@ class RunHandle:
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
             if keeps_history:
                 self._history = HistoryWriter(folder, self._recovery.generation)
-                self._history.add(start_record(self._recovery, time.time()))
+            self._record(start_record(self._recovery, graph_of(plan), time.time()))
             waves.start(self._spout, self._add, until_empty=until_empty)
         except BaseException:
             self._clean_up()
@@ -108,6 +111,11 @@ class RunHandle:
     def topology(self) -> str:
         """The topology's name."""
         return self._plan.topology
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """How the topology is run, for whatever shows it. What is below it is internal."""
+        return self._plan
 
     def collector(self) -> "RunCollector":
         """Return a collector of the run's metrics, to be registered with a registry of `prometheus_client`.
@@ -128,6 +136,11 @@ class RunHandle:
     def reports(self) -> Sequence[WaveReport]:
         """The reports of the latest 1000 committed waves, oldest first."""
         return list(self._reports)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The latest 300 records of this run's history, oldest first, as `anchorbolt history --json` prints them."""
+        return list(self._records)
 
     @property
     def recovery(self) -> RecoveryReport:
@@ -239,11 +252,15 @@ class RunHandle:
 
     def _add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
         self.figures.add(report, tasks)
-        if self._history is not None:
-            self._history.add(wave_record(self._recovery.generation, report, tasks, time.time()))
+        self._record(wave_record(self._recovery.generation, report, tasks, time.time()))
         self._reports.append(report)
         if self._listener is not None:
             self._listener(report)
+
+    def _record(self, record: Record) -> None:
+        self._records.append(record)
+        if self._history is not None:
+            self._history.add(record)
 
     def _watch(self) -> None:
         try:
@@ -254,9 +271,8 @@ class RunHandle:
             status = RunStatus.FAILED
         else:
             status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
-        if self._history is not None:
-            txid = self._spout.record.txid
-            self._history.add(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
+        txid = self._spout.record.txid
+        self._record(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
         self._clean_up()
         self._failure, self._status = failure, status
         self._ended.set()
@@ -264,13 +280,9 @@ class RunHandle:
     def _show_metrics(self, port: int | None) -> None:
         if port is None:
             return
-        from prometheus_client import CollectorRegistry
+        from anchorbolt.engine.figures.server import MetricsServer, MetricsText
 
-        from anchorbolt.engine.figures.server import MetricsServer
-
-        registry = CollectorRegistry()
-        registry.register(self.collector())
-        self._metrics_server = MetricsServer(port, registry)
+        self._metrics_server = MetricsServer(port, MetricsText(self.collector()))
 
     def _clean_up(self) -> None:
         shown = [each.close for each in (self._history, self._metrics_server) if each is not None]

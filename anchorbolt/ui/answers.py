@@ -1,0 +1,77 @@
+"""Answers as JSON, made from one observation at most once a second, however many clients ask."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from anchorbolt.ui.model.observation import Observation
+
+_FRESH_S = 1.0
+_SHARE = 20  # answers that took 100 ms to make are kept for 2 s: making them costs 5 % of one core at most
+_MOST_ANSWERS = 500
+_SHORTEST_SECRET = 4
+
+
+class TooManyAnswers(Exception):
+    """Clients have asked for more different things within a second than are made."""
+
+
+class Answers:
+    """The answers of one topology. Not thread-safe: the server's event loop asks.
+
+    Whatever an answer holds, none of the `secrets` is in it.
+    """
+
+    def __init__(
+        self,
+        observe: Callable[[], Observation],
+        secrets: Iterable[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._observe = observe
+        self._clock = clock
+        # As they are in JSON; the longest first, because one secret may hold another.
+        hidden = {json.dumps(each)[1:-1] for each in secrets if len(each) >= _SHORTEST_SECRET}
+        self._secrets = [each.encode() for each in sorted(hidden, key=len, reverse=True)]
+        self._seen: Observation | None = None
+        self._made_at, self._cost_s = float("-inf"), 0.0
+        self._answers: dict[Hashable, bytes | None] = {}
+
+    @property
+    def seen(self) -> Observation:
+        """The observation, at most about a second old."""
+        now = self._clock()
+        if self._seen is None or now - self._made_at >= max(_FRESH_S, _SHARE * self._cost_s):
+            self._seen = self._observe()
+            self._answers = {}
+            self._made_at, self._cost_s = now, self._clock() - now
+        return self._seen
+
+    def get(self, key: Hashable, make: Callable[[Observation], Any]) -> bytes | None:
+        """Return what `make` returns as JSON, or None if that is None. `key` names the answer.
+
+        Raises:
+            TooManyAnswers: 500 other answers were made from this observation.
+        """
+        seen = self.seen
+        if key not in self._answers:
+            if len(self._answers) >= _MOST_ANSWERS:
+                raise TooManyAnswers
+            began = self._clock()
+            made = make(seen)
+            self._answers[key] = None if made is None else self.encoded(made)
+            self._cost_s += self._clock() - began
+        return self._answers[key]
+
+    def encoded(self, value: Any) -> bytes:
+        """Return a value as JSON without secrets."""
+        return self.without_secrets(json.dumps(value, separators=(",", ":")).encode())
+
+    def without_secrets(self, text: bytes) -> bytes:
+        """Return a text without secrets."""
+        for secret in self._secrets:
+            text = text.replace(secret, b"***")
+        return text

@@ -1,0 +1,110 @@
+"""The ASGI layer around the app: refuses what no route may see, and gives each response its security headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from anchorbolt.ui.access import Access
+
+MOST_BODY_BYTES = 4096
+MOST_HEADER_BYTES = 16 << 10
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "object-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/style.css", "/static/icon.svg")
+
+
+class Guard:
+    """Checks `Host`, `Origin`, the size of the body and, where reading needs it, the token."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                sent = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    sent[name] = value
+                sent.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        scope["has_token"] = self._access.has_token(headers.get("authorization"), headers.get("cookie"))
+        refusal = self._refusal(scope, headers)
+        body = b"" if refusal is not None or scope["method"] != "POST" else await _body(receive)
+        if body is None:
+            refusal = refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
+        if refusal is not None:
+            await refusal(scope, receive, send_with_headers)
+            return
+        whole = _as_messages(body or b"")
+
+        async def receive_body() -> Message:
+            return next(whole, None) or await receive()
+
+        await self._app(scope, receive_body, send_with_headers)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        # Uvicorn's own limit does not hold for headers that arrive at once.
+        if sum(len(name) + len(value) for name, value in headers.raw) + len(scope["raw_path"]) > MOST_HEADER_BYTES:
+            return refused(431, f"the headers are longer than {MOST_HEADER_BYTES} bytes")
+        hosts = headers.getlist("host")
+        host = hosts[0] if len(hosts) == 1 else ""
+        if len(hosts) != 1 or not self._access.allows_host(host):
+            return refused(421, "this server does not answer for that host. Use its own address, or localhost")
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return refused(405, "only GET, HEAD and POST are served")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 9 or int(length) > MOST_BODY_BYTES:
+            return refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
+        if scope["method"] == "POST" and not self._access.allows_origin(
+            host, headers.get("origin"), headers.get("sec-fetch-site")
+        ):
+            return refused(403, "the request comes from a page of another origin")
+        if self._access.reading_needs_token and not scope["has_token"] and scope["path"] not in _OPEN_PATHS:
+            if scope["path"] == "/":
+                return RedirectResponse("/login", status_code=303)
+            return refused(401, "send the token as 'Authorization: Bearer TOKEN'")
+        return None
+
+
+def refused(status: int, reason: str) -> Response:
+    """Return a refusal, in the form of Storm's REST API."""
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse({"error": f"{status}", "errorMessage": reason}, status, headers)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """Return the body of a request, or None if it is too long."""
+    body: bytes = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return body
+        part: bytes = message.get("body", b"")
+        body += part
+        if len(body) > MOST_BODY_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return body
+
+
+def _as_messages(body: bytes) -> Iterator[Message]:
+    yield {"type": "http.request", "body": body, "more_body": False}

@@ -1,0 +1,143 @@
+"""One component with its tasks: page by page, and how they differ from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from anchorbolt.engine.figures.tasks import Figure
+from anchorbolt.ui.model.observation import ALL_WINDOWS, ComponentFigures, Observation, OneTask
+from anchorbolt.ui.model.text import decimal, pretty_window
+from anchorbolt.ui.model.topology import amounts, last_error, skew
+
+Json = dict[str, Any]
+
+SORTS: Mapping[str, Figure | None] = {
+    "task": None,
+    "executed": Figure.EXECUTED,
+    "emitted": Figure.EMITTED,
+    "failed": Figure.FAILED,
+    "capacity": Figure.EXECUTE_MS,
+    "keysStaged": Figure.KEYS_STAGED,
+    "bytesStaged": Figure.BYTES_STAGED,
+}
+MOST_TASKS = 200
+"""Of one answer."""
+
+_BARS = 20
+_NO_FIGURES = ComponentFigures({})
+_SPREAD_FIGURES = {
+    "executed": Figure.EXECUTED,
+    "executeMs": Figure.EXECUTE_MS,
+    "prepareMs": Figure.PREPARE_MS,
+    "bytesStaged": Figure.BYTES_STAGED,
+}
+
+
+def component(seen: Observation, name: str, window: str, *, first: int, count: int, sort: str) -> Json | None:
+    """Return the answer of `/api/v1/topology/{id}/component/{component}`; None if there is no such component.
+
+    `executorStats` has at most `count` tasks from the `first` one on; those with most come first, unless `sort` is
+    `task`. `spread` tells of all tasks.
+    """
+    described = seen.component(name)
+    if described is None:
+        return None
+    figures = seen.window(window)
+    found = figures.components.get(name, _NO_FIGURES)
+    kind = "spout" if described["kind"] == "spout" else "bolt"
+    seconds = max(figures.seconds, 1e-3)
+    return {
+        "id": name,
+        "encodedId": name,
+        "name": seen.topology,
+        "topologyId": seen.topology,
+        "topologyStatus": "ACTIVE" if seen.status == "RUNNING" else seen.status,
+        "componentType": kind,
+        "type": described["type"],
+        "window": window,
+        "windowHint": pretty_window(window),
+        "windowSeconds": round(figures.seconds, 3),
+        "tasks": described["tasks"],
+        "executors": described["tasks"],
+        "spoutSummary" if kind == "spout" else "boltStats": [_stats(seen, name, each) for each in ALL_WINDOWS],
+        "inputStats": [
+            {
+                "component": each["component"],
+                "stream": each["stream"],
+                "grouping": each["grouping"],
+                "transferred": _received(figures.transferred, each, name),
+            }
+            for each in described["inputs"]
+        ],
+        "outputStats": [
+            {"stream": edge.stream, "target": edge.target, "transferred": int(tuples)}
+            for edge, tuples in figures.transferred.items()
+            if edge.source == name
+        ],
+        "executorsTotal": len(found.tasks),
+        "executorsFirst": first,
+        "executorStats": [_task(each, seconds) for each in _sorted(found.tasks, sort)[first : first + count]],
+        "skew": skew(found),
+        "spread": {label: _spread(found.tasks, figure) for label, figure in _SPREAD_FIGURES.items() if found.tasks},
+        "componentErrors": _errors(seen, name),
+    }
+
+
+def _stats(seen: Observation, name: str, window: str) -> Json:
+    figures = seen.window(window)
+    found = figures.components.get(name, _NO_FIGURES)
+    stats = {
+        "window": window,
+        "windowPretty": pretty_window(window),
+        **amounts(found.amounts),
+        "transferred": int(sum(count for edge, count in figures.transferred.items() if edge.source == name)),
+        "executeLatency": decimal(found.execute_latency_ms),
+        "capacity": decimal(found.capacity),
+    }
+    if messages := figures.messages.get(name):
+        stats |= {"acked": int(messages["acked"]), "failed": int(messages["failed"])}
+    return stats
+
+
+def _task(task: OneTask, seconds: float) -> Json:
+    executed = task.amounts.get(Figure.EXECUTED, 0)
+    latency = task.amounts.get(Figure.EXECUTE_MS, 0) / executed if executed else 0.0
+    return {
+        "id": str(task.index),
+        **amounts(task.amounts),
+        "executedPerSecond": round(executed / seconds, 2),
+        "executeLatency": decimal(latency),
+        "capacity": decimal(task.capacity),
+    }
+
+
+def _sorted(tasks: Sequence[OneTask], sort: str) -> Sequence[OneTask]:
+    figure = SORTS[sort]
+    if figure is None:
+        return sorted(tasks, key=lambda each: each.index)
+    return sorted(tasks, key=lambda each: (-each.amounts.get(figure, 0), each.index))
+
+
+def _spread(tasks: Sequence[OneTask], figure: Figure) -> Json:
+    """Return how a quantity is distributed over tasks: its least, median and most, and a histogram of equal bars."""
+    values = sorted(each.amounts.get(figure, 0) for each in tasks)
+    low, high = values[0], values[-1]
+    width = (high - low) / _BARS
+    bars = [0] * (_BARS if width else 1)
+    for value in values:
+        bars[min(int((value - low) / width), _BARS - 1) if width else 0] += 1
+    return {"min": round(low, 1), "median": round(median(values), 1), "max": round(high, 1), "bars": bars}
+
+
+def _received(transferred: Mapping[Any, float], taken: Mapping[str, Any], name: str) -> int | None:
+    tuples = transferred.get((taken["component"], taken["stream"], name))
+    return None if tuples is None else int(tuples)
+
+
+def _errors(seen: Observation, name: str) -> list[Json]:
+    error = last_error(seen, name)
+    if not error["lastError"]:
+        return []
+    return [{"error": error["lastError"], "time": error["errorTime"], "errorLapsedSecs": error["errorLapsedSecs"]}]

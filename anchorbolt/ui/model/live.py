@@ -1,0 +1,155 @@
+"""Observes a run of this process. Never waits for a wave, nor for the store."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import anchorbolt
+from anchorbolt.config.declaration import by_key
+from anchorbolt.config.settings import Settings
+from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
+from anchorbolt.engine.figures.tasks import Figure, TaskFigures
+from anchorbolt.engine.figures.windows import ALL_TIME
+from anchorbolt.engine.history.graph import graph_of
+from anchorbolt.engine.submit.handle import RunHandle
+from anchorbolt.metrics.distribution import Distribution
+from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, OneTask, RunningWave, WindowFigures
+
+_MOST_FAILED_MESSAGES = 100
+
+
+class LiveRun:
+    """A run of this process, from its start on."""
+
+    def __init__(self, handle: RunHandle, origins: Mapping[str, str] | None = None) -> None:
+        """`origins` says where each key of the configuration comes from, if that is known."""
+        self._handle = handle
+        plan = handle.plan
+        self._graph = graph_of(plan)
+        self._origins = _guessed(plan.conf) if origins is None else origins
+        self._facts = {
+            "anchorbolt": anchorbolt.__version__,
+            "python": platform.python_version(),
+            "state": plan.provider.describe(),
+            "checkpoint": plan.checkpoint_location,
+        }
+
+    def observe(self) -> Observation:
+        """Return what is known now."""
+        handle, at = self._handle, time.time()
+        last, commit_age_s = handle.figures.last_wave
+        failure = handle.failure
+        reports = handle.reports
+        return Observation(
+            at=at,
+            topology=handle.topology,
+            status=handle.status.value,
+            is_live=True,
+            uptime_s=handle.figures.over(ALL_TIME).seconds,
+            generation=handle.recovery.generation,
+            txid=handle.recovery.txid if last is None else last.txid,
+            graph=self._graph,
+            records=handle.records,
+            window=cache(lambda window: _window(handle.figures.over(window))),
+            now=_now(handle, last, commit_age_s),
+            failure=None if failure is None else {"error": type(failure).__name__, "text": str(failure)},
+            failed_messages=[
+                {"txid": report.txid, "spout": each.spout, "component": each.component, "task": each.task_index}
+                | {"messageId": str(each.msg_id)[:100], "reason": each.reason}
+                for report in reversed(reports)
+                for each in report.failures
+            ][:_MOST_FAILED_MESSAGES],
+            configuration=handle.plan.conf,
+            origins=self._origins,
+            facts=self._facts,
+            message_timeout_s=handle.plan.settings.message_timeout_secs,
+            max_checkpoint_age_s=handle.plan.settings.health_max_checkpoint_age_secs,
+        )
+
+
+def starting(topology: str, max_checkpoint_age_s: float, began: float) -> Observation:
+    """Return what is known of a run that has not recovered yet; it began at `began`, in seconds since 1970."""
+    return Observation(
+        at=time.time(),
+        topology=topology,
+        status="STARTING",
+        is_live=True,
+        uptime_s=time.time() - began,
+        generation=0,
+        txid=-1,
+        graph={"topology": topology, "components": []},
+        records=(),
+        window=lambda window: WindowFigures(1e-9, {}, {}, {}, {}),
+        max_checkpoint_age_s=max_checkpoint_age_s,
+    )
+
+
+def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now:
+    wave = handle.current_wave
+    ended, tasks, _ = getattr(handle, "tasks", (0, 0, 0)) if wave is not None else (0, 0, 0)
+    return Now(
+        wave=None
+        if wave is None
+        else RunningWave(wave.txid, wave.phase, wave.round, wave.failure, time.monotonic() - wave.began),
+        waiting=dict(handle.waiting),
+        losses=handle.losses,
+        messages_in_flight=handle.messages_in_flight,
+        commit_age_s=commit_age_s,
+        tasks_ended=ended,
+        tasks_all=tasks,
+        unended=getattr(handle, "unended_tasks", ()) if wave is not None else (),
+        throttled="" if last is None else last.throttled,
+        throttled_by=None if last is None else last.throttled_by,
+        offsets_behind=None if last is None else last.offsets_behind,
+    )
+
+
+def _window(figures: Figures) -> WindowFigures:
+    by_component: defaultdict[str, list[TaskFigures]] = defaultdict(list)
+    for each in figures.tasks:
+        by_component[each.task[0]].append(each)
+    return WindowFigures(
+        seconds=figures.seconds,
+        components={name: _component(tasks) for name, tasks in by_component.items()},
+        transferred=figures.transferred,
+        messages={
+            spout: {figure.name.lower(): float(numbers[figure]) for figure in SpoutFigure}
+            for spout, numbers in figures.spouts.items()
+        },
+        waves={figure.name.lower(): float(figures.waves[figure]) for figure in WaveFigure},
+        store_ms={name: _quantiles(each) for name, each in figures.store_ms.items()},
+        phases_ms={name: _quantiles(each) for name, each in figures.phases_ms.items()},
+    )
+
+
+def _component(tasks: list[TaskFigures]) -> ComponentFigures:
+    totals = sum(each.numbers for each in tasks)
+    return ComponentFigures(
+        amounts=_amounts(totals),
+        capacity=max(each.capacity for each in tasks),
+        tasks=[OneTask(each.task[1], _amounts(each.numbers), each.capacity) for each in tasks],
+    )
+
+
+def _amounts(numbers: Any) -> dict[Figure, float]:
+    return dict(zip(Figure, numbers.tolist(), strict=True))
+
+
+def _quantiles(distribution: Distribution) -> dict[str, float]:
+    return {
+        "count": distribution.count,
+        "p50": round(distribution.quantile(0.5), 3),
+        "p99": round(distribution.quantile(0.99), 3),
+    }
+
+
+def _guessed(conf: Mapping[str, Any]) -> dict[str, str]:
+    """Return `program` for each key whose value is not the default."""
+    defaults = {key: each.default for key, each in by_key(Settings).items()}
+    return {key: "program" for key, value in conf.items() if key not in defaults or value != defaults[key]}

@@ -1,0 +1,84 @@
+"""What the topology does now, whom it waits for, and whether it is healthy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anchorbolt.ui.model.observation import Observation
+from anchorbolt.ui.model.text import storm_status
+
+_MOST_NAMED = 50
+_ENDED = {
+    "STOPPED": "was stopped",
+    "FINISHED": "has finished",
+    "FAILED": "has failed",
+    "UNKNOWN": "has no end in its history: its driver runs elsewhere, or was killed",
+}
+
+
+def readiness(seen: Observation) -> tuple[bool, str]:
+    """Return whether the topology is healthy, and why or why not.
+
+    It is not while it starts, after its end, and if a wave that runs, or something that it waits for, keeps it from a
+    commit for longer than `topology.health.max.checkpoint.age.secs`. An idle topology is healthy.
+    """
+    if seen.status == "STARTING":
+        return False, "the topology starts: it has not recovered yet"
+    if seen.status in _ENDED:
+        error = "" if seen.failure is None else f": {seen.failure['error']}"
+        return False, f"the run {_ENDED[seen.status]}{error}"
+    now, most = seen.now, seen.max_checkpoint_age_s
+    since = [*now.waiting.values(), *([] if now.wave is None else [now.wave.seconds])]
+    stalled = min(now.commit_age_s, max(since, default=0.0))
+    if stalled > most:
+        return False, f"no commit for {stalled:.0f} s, more than {most:g} s: {_cause(seen)}"
+    return True, "idle" if not since else "the last commit is recent"
+
+
+def now(seen: Observation) -> dict[str, Any]:
+    """Return the answer of `/api/v1/topology/{id}/now`."""
+    current = seen.now
+    wave = current.wave
+    ready, reason = readiness(seen)
+    return {
+        "at": seen.at,
+        "status": storm_status(seen.status),
+        "isLive": seen.is_live,
+        "ready": ready,
+        "reason": reason,
+        "txid": seen.txid,
+        "generation": seen.generation,
+        "commitAgeSecs": round(current.commit_age_s, 1),
+        "wave": None
+        if wave is None
+        else {
+            "txid": wave.txid,
+            "phase": wave.phase,
+            "round": wave.round,
+            "lastFailure": wave.failure,
+            "seconds": round(wave.seconds, 1),
+            "tasksEnded": current.tasks_ended,
+            "tasksTotal": current.tasks_all,
+            "waitsForTasks": [{"component": name, "task": index} for name, index in current.unended[:_MOST_NAMED]],
+            "waitsForTasksTotal": len(current.unended),
+        },
+        "waiting": [{"for": name, "seconds": round(seconds, 1)} for name, seconds in current.waiting.items()],
+        "losses": current.losses,
+        "messagesInFlight": current.messages_in_flight,
+        "throttled": current.throttled,
+        "throttledBy": None
+        if current.throttled_by is None
+        else {"component": current.throttled_by[0], "task": current.throttled_by[1]},
+        "offsetsBehind": current.offsets_behind,
+        "failure": seen.failure,
+    }
+
+
+def _cause(seen: Observation) -> str:
+    current = seen.now
+    if current.waiting:
+        return "waits for " + ", ".join(current.waiting)
+    if current.wave is None:
+        return "no wave runs"
+    failed = f", after: {current.wave.failure}" if current.wave.failure else ""
+    return f"wave {current.wave.txid} is in {current.wave.phase}, round {current.wave.round}{failed}"

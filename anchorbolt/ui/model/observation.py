@@ -1,0 +1,109 @@
+"""What is known of a topology at one moment, whether it runs or has ended. All answers are made from this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.figures.tasks import Edge, Figure
+from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
+from anchorbolt.engine.history.graph import Graph
+from anchorbolt.engine.history.records import Record
+
+ALL_WINDOWS = (*WINDOWS, ALL_TIME)
+
+Amounts = Mapping[Figure, float]
+
+
+@dataclass(frozen=True)
+class OneTask:
+    """What one task did in a window."""
+
+    index: int
+    amounts: Amounts
+    capacity: float
+
+
+@dataclass(frozen=True)
+class ComponentFigures:
+    """What the tasks of a component did in a window."""
+
+    amounts: Amounts
+    capacity: float = 0.0  # the highest of a task, as Storm shows it for a bolt
+    tasks: Sequence[OneTask] = ()  # none if only a history is known
+
+    @property
+    def execute_latency_ms(self) -> float:
+        executed = self.amounts.get(Figure.EXECUTED, 0)
+        return self.amounts.get(Figure.EXECUTE_MS, 0) / executed if executed else 0.0
+
+
+@dataclass(frozen=True)
+class WindowFigures:
+    """What the topology did in a window."""
+
+    seconds: float  # that the window covers
+    components: Mapping[str, ComponentFigures]
+    transferred: Mapping[Edge, float]  # tuples; empty if only a history is known
+    messages: Mapping[str, Mapping[str, float]]  # by spout: `acked`, `failed` and `dead_letters`
+    waves: Mapping[str, float]  # `waves`, `rounds_failed`, `losses`, `bytes_shuffled`, `wave_ms`
+    store_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation: `count`, `p50`, `p99`
+    phases_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # the same by phase of a wave
+
+
+@dataclass(frozen=True)
+class RunningWave:
+    """The wave that runs now."""
+
+    txid: int
+    phase: str
+    round: int
+    failure: str  # of the round before
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Now:
+    """What the run does now."""
+
+    wave: RunningWave | None = None  # None between two waves
+    waiting: Mapping[str, float] = field(default_factory=dict)  # seconds, by what it waits for
+    losses: int = 0
+    messages_in_flight: int = 0
+    commit_age_s: float = 0.0  # since the last commit; before the first one, since the start
+    tasks_ended: int = 0
+    tasks_all: int = 0  # of the current round; 0 if the engine does not tell
+    unended: Sequence[TaskKey] = ()
+    throttled: str = ""
+    throttled_by: TaskKey | None = None
+    offsets_behind: int | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything that is known at a moment."""
+
+    at: float  # seconds since 1970
+    topology: str
+    status: str  # STARTING, RUNNING, STOPPED, FINISHED, FAILED, or UNKNOWN for a history without an end
+    is_live: bool  # whether this process runs it
+    uptime_s: float
+    generation: int
+    txid: int
+    graph: Graph
+    records: Sequence[Record]  # of the history, oldest first
+    window: Callable[[str], WindowFigures]  # for each of `ALL_WINDOWS`
+    now: Now = field(default_factory=Now)
+    failure: Mapping[str, str] | None = None  # `error` and `text`
+    failed_messages: Sequence[Mapping[str, Any]] = ()
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
+    message_timeout_s: int = 0
+    max_checkpoint_age_s: float = 300.0
+
+    def component(self, name: str) -> Mapping[str, Any] | None:
+        """Return what the graph says of a component, or None."""
+        return next((each for each in self.graph["components"] if each["id"] == name), None)

@@ -1,0 +1,33 @@
+"""Durations and names as Storm's REST API writes them."""
+
+from __future__ import annotations
+
+from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
+
+_STATUS = {"RUNNING": "ACTIVE"}
+
+
+def pretty_seconds(seconds: float) -> str:
+    """Return a duration as Storm shows it: `1d 2h 0m 5s`."""
+    rest = int(seconds)
+    parts = [f"{rest % 60}s"]
+    for size, name, within in ((60, "m", 60), (3600, "h", 24), (86_400, "d", None)):
+        if rest < size:
+            break
+        parts.insert(0, f"{rest // size % within if within else rest // size}{name}")
+    return " ".join(parts)
+
+
+def pretty_window(window: str) -> str:
+    """Return a window as Storm shows it."""
+    return "All time" if window == ALL_TIME else pretty_seconds(WINDOWS[window])
+
+
+def storm_status(status: str) -> str:
+    """Return `ACTIVE` for a run that runs, as Storm does, and our own status for any other."""
+    return _STATUS.get(status, status)
+
+
+def decimal(value: float) -> str:
+    """Return a latency or a capacity as Storm does: as a string with three digits behind the point."""
+    return f"{value:.3f}"

@@ -1,0 +1,167 @@
+"""The topology and its components, under the field names of Storm's REST API where Storm has them.
+
+What the engine does not measure is left out, such as `completeLatency` and `processLatency`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from anchorbolt.engine.figures.tasks import Figure
+from anchorbolt.engine.figures.windows import ALL_TIME
+from anchorbolt.ui.model.configuration import shown_configuration
+from anchorbolt.ui.model.observation import ALL_WINDOWS, Amounts, ComponentFigures, Observation, WindowFigures
+from anchorbolt.ui.model.text import decimal, pretty_seconds, pretty_window, storm_status
+
+Json = dict[str, Any]
+
+_NO_FIGURES = ComponentFigures({})
+
+
+def summary(seen: Observation) -> Json:
+    """Return the answer of `/api/v1/topology/summary`: the one topology of this process."""
+    return {"topologies": [_head(seen)]}
+
+
+def topology(seen: Observation, window: str, *, sys: bool = False) -> Json:
+    """Return the answer of `/api/v1/topology/{id}`; with `sys`, ackers are among the bolts."""
+    figures = seen.window(window)
+    components = seen.graph["components"]
+    return {
+        **_head(seen),
+        "msgTimeout": seen.message_timeout_s,
+        "window": window,
+        "windowHint": pretty_window(window),
+        "windowSeconds": round(figures.seconds, 3),
+        "topologyStats": [_topology_stats(seen, each) for each in ALL_WINDOWS],
+        "spouts": [_spout(seen, figures, each) for each in components if each["kind"] == "spout"],
+        "bolts": [
+            _bolt(seen, figures, each)
+            for each in components
+            if each["kind"] == "bolt" or (sys and each["kind"] == "acker")
+        ],
+        "configuration": shown_configuration(seen.configuration),
+        "generation": seen.generation,
+        "txid": seen.txid,
+        "isLive": seen.is_live,
+        "waves": figures.waves,
+        "phasesMs": figures.phases_ms,
+        "storeMs": figures.store_ms,
+        "failure": seen.failure,
+        "facts": seen.facts,
+    }
+
+
+def amounts(found: Amounts) -> Json:
+    """Return what tasks did, by Storm's names and, behind these, ours."""
+    return {
+        "executed": _whole(found, Figure.EXECUTED),
+        "emitted": _whole(found, Figure.EMITTED),
+        "failed": _whole(found, Figure.FAILED),
+        "errors": _whole(found, Figure.ERRORS),
+        "executeMs": round(found.get(Figure.EXECUTE_MS, 0), 1),
+        "prepareMs": round(found.get(Figure.PREPARE_MS, 0), 1),
+        "bytesOut": _whole(found, Figure.BYTES_OUT),
+        "keysRead": _whole(found, Figure.KEYS_READ),
+        "keysCached": _whole(found, Figure.KEYS_CACHED),
+        "keysStaged": _whole(found, Figure.KEYS_STAGED),
+        "bytesStaged": _whole(found, Figure.BYTES_STAGED),
+    }
+
+
+def last_error(seen: Observation, component: str) -> Json:
+    """Return the latest reason for which a round failed that names the component, under Storm's names."""
+    for record in reversed(seen.records):
+        for text in record.get("failures", ()):
+            if f"bolt '{component}'" in text or f"spout '{component}'" in text:
+                return {
+                    "lastError": text,
+                    "errorTime": int(record["at"]),
+                    "errorLapsedSecs": max(0, int(seen.at - record["at"])),
+                }
+    return {"lastError": "", "errorTime": None, "errorLapsedSecs": None}
+
+
+def _head(seen: Observation) -> Json:
+    tasks = sum(each["tasks"] for each in seen.graph["components"])
+    return {
+        "id": seen.topology,
+        "name": seen.topology,
+        "status": storm_status(seen.status),
+        "uptime": pretty_seconds(seen.uptime_s),
+        "uptimeSeconds": int(seen.uptime_s),
+        "tasksTotal": tasks,
+        "executorsTotal": tasks,
+    }
+
+
+def _topology_stats(seen: Observation, window: str) -> Json:
+    figures = seen.window(window)
+    components = {each["id"] for each in seen.graph["components"] if each["kind"] != "acker"}
+    return {
+        "window": window,
+        "windowPretty": pretty_window(window),
+        "emitted": sum(
+            _whole(each.amounts, Figure.EMITTED) for name, each in figures.components.items() if name in components
+        ),
+        "transferred": int(sum(figures.transferred.values())),
+        "acked": int(sum(each["acked"] for each in figures.messages.values())),
+        "failed": int(sum(each["failed"] for each in figures.messages.values())),
+        "deadLetters": int(sum(each["dead_letters"] for each in figures.messages.values())),
+    }
+
+
+def _spout(seen: Observation, figures: WindowFigures, component: Mapping[str, Any]) -> Json:
+    name = component["id"]
+    messages = figures.messages.get(name, {})
+    return {
+        "spoutId": name,
+        "encodedSpoutId": name,
+        **_component(seen, figures, component),
+        "acked": int(messages.get("acked", 0)),
+        "failed": int(messages.get("failed", 0)),
+        "deadLetters": int(messages.get("dead_letters", 0)),
+    }
+
+
+def _bolt(seen: Observation, figures: WindowFigures, component: Mapping[str, Any]) -> Json:
+    name = component["id"]
+    found = figures.components.get(name, _NO_FIGURES)
+    return {
+        "boltId": name,
+        "encodedBoltId": name,
+        **_component(seen, figures, component),
+        "capacity": decimal(found.capacity),
+        "executeLatency": decimal(found.execute_latency_ms),
+        "stateful": component.get("stateful", False),
+    }
+
+
+def _component(seen: Observation, figures: WindowFigures, component: Mapping[str, Any]) -> Json:
+    name = component["id"]
+    found = figures.components.get(name, _NO_FIGURES)
+    return {
+        "tasks": component["tasks"],
+        "executors": component["tasks"],
+        "type": component["type"],
+        **amounts(found.amounts),
+        "transferred": int(sum(count for edge, count in figures.transferred.items() if edge.source == name)),
+        "skew": skew(found),
+        **last_error(seen, name),
+    }
+
+
+def skew(found: ComponentFigures) -> float | None:
+    """Return how many times the busiest task's tuples exceed the mean of all tasks; None without figures of tasks."""
+    executed = [each.amounts.get(Figure.EXECUTED, 0) for each in found.tasks]
+    total = sum(executed)
+    return round(max(executed) * len(executed) / total, 2) if total else None
+
+
+def _whole(found: Amounts, figure: Figure) -> int:
+    return int(found.get(figure, 0))
+
+
+DEFAULT_WINDOW = ALL_TIME
+"""As in Storm."""

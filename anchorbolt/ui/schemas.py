@@ -1,0 +1,171 @@
+"""The JSON schemas of the answers. A test checks real answers against them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+_WHOLE: Schema = {"type": "integer"}
+_NUMBER: Schema = {"type": "number"}
+_TEXT: Schema = {"type": "string"}
+_FLAG: Schema = {"type": "boolean"}
+_DECIMAL: Schema = {"type": "string", "pattern": r"^-?\d+\.\d{3}$"}
+_ANYTHING: Schema = {}
+
+
+def _object(optional: tuple[str, ...] = (), /, **properties: Schema) -> Schema:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _map(values: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_HEAD = {"id": _TEXT, "name": _TEXT, "status": _TEXT, "uptime": _TEXT, "uptimeSeconds": _WHOLE, "tasksTotal": _WHOLE}
+_HEAD |= {"executorsTotal": _WHOLE}
+_AMOUNTS = dict.fromkeys(("executed", "emitted", "failed", "errors", "bytesOut"), _WHOLE)
+_AMOUNTS |= dict.fromkeys(("keysRead", "keysCached", "keysStaged", "bytesStaged"), _WHOLE)
+_AMOUNTS |= dict.fromkeys(("executeMs", "prepareMs"), _NUMBER)
+_ERROR = {"lastError": _TEXT, "errorTime": _or_null(_WHOLE), "errorLapsedSecs": _or_null(_WHOLE)}
+_COMPONENT = {"tasks": _WHOLE, "executors": _WHOLE, "type": _TEXT, **_AMOUNTS, "transferred": _WHOLE}
+_COMPONENT |= {"skew": _or_null(_NUMBER), **_ERROR}
+_WINDOW = {"window": _TEXT, "windowHint": _TEXT, "windowSeconds": _NUMBER}
+_QUANTILES = _map(_object(count=_WHOLE, p50=_NUMBER, p99=_NUMBER))
+_FAILURE = _or_null(_object(error=_TEXT, text=_TEXT))
+_OF_WINDOW = {"window": _TEXT, "windowPretty": _TEXT}
+_TASK = _object(component=_TEXT, task=_WHOLE)
+
+SUMMARY = _object(topologies=_list(_object(**_HEAD)))
+TOPOLOGY = _object(
+    **_HEAD,
+    **_WINDOW,
+    msgTimeout=_WHOLE,
+    topologyStats=_list(
+        _object(**_OF_WINDOW, **dict.fromkeys(("emitted", "transferred", "acked", "failed", "deadLetters"), _WHOLE))
+    ),
+    spouts=_list(
+        _object(**{**_COMPONENT, "spoutId": _TEXT, "encodedSpoutId": _TEXT, "acked": _WHOLE, "deadLetters": _WHOLE})
+    ),
+    bolts=_list(
+        _object(
+            **_COMPONENT, boltId=_TEXT, encodedBoltId=_TEXT, capacity=_DECIMAL, executeLatency=_DECIMAL, stateful=_FLAG
+        )
+    ),
+    configuration=_map(_ANYTHING),
+    generation=_WHOLE,
+    txid=_WHOLE,
+    isLive=_FLAG,
+    waves=_map(_NUMBER),
+    phasesMs=_QUANTILES,
+    storeMs=_QUANTILES,
+    failure=_FAILURE,
+    facts=_map(_TEXT),
+)
+_STATS = _list(
+    _object(
+        ("acked",),
+        **_OF_WINDOW,
+        **_AMOUNTS,
+        transferred=_WHOLE,
+        executeLatency=_DECIMAL,
+        capacity=_DECIMAL,
+        acked=_WHOLE,
+    )
+)
+_SPREAD = _object(min=_NUMBER, median=_NUMBER, max=_NUMBER, bars=_list(_WHOLE))
+COMPONENT = _object(
+    ("spoutSummary", "boltStats"),
+    **_WINDOW,
+    **dict.fromkeys(("id", "encodedId", "name", "topologyId", "topologyStatus", "componentType", "type"), _TEXT),
+    **dict.fromkeys(("tasks", "executors", "executorsTotal", "executorsFirst"), _WHOLE),
+    spoutSummary=_STATS,
+    boltStats=_STATS,
+    inputStats=_list(_object(component=_TEXT, stream=_TEXT, grouping=_TEXT, transferred=_or_null(_WHOLE))),
+    outputStats=_list(_object(stream=_TEXT, target=_TEXT, transferred=_WHOLE)),
+    executorStats=_list(
+        _object(id=_TEXT, **_AMOUNTS, executedPerSecond=_NUMBER, executeLatency=_DECIMAL, capacity=_DECIMAL)
+    ),
+    skew=_or_null(_NUMBER),
+    spread=_map(_SPREAD),
+    componentErrors=_list(_object(error=_TEXT, time=_WHOLE, errorLapsedSecs=_WHOLE)),
+)
+GRAPH = _object(
+    window=_TEXT,
+    windowSeconds=_NUMBER,
+    components=_list(
+        _object(
+            ("stateful", "sink", "committer"),
+            **dict.fromkeys(("id", "kind", "type"), _TEXT),
+            **dict.fromkeys(("level", "tasks", "executed", "emitted"), _WHOLE),
+            **dict.fromkeys(("stateful", "sink", "committer"), _FLAG),
+            executedPerSecond=_NUMBER,
+            emittedPerSecond=_NUMBER,
+            capacity=_or_null(_NUMBER),
+            inputs=_list(_object(component=_TEXT, stream=_TEXT, grouping=_TEXT)),
+        )
+    ),
+    edges=_list(
+        _object(
+            **dict.fromkeys(("source", "stream", "target", "grouping"), _TEXT),
+            transferred=_or_null(_WHOLE),
+            perSecond=_or_null(_NUMBER),
+        )
+    ),
+)
+NOW = _object(
+    at=_NUMBER,
+    status=_TEXT,
+    isLive=_FLAG,
+    ready=_FLAG,
+    reason=_TEXT,
+    canStop=_FLAG,
+    txid=_WHOLE,
+    generation=_WHOLE,
+    commitAgeSecs=_NUMBER,
+    wave=_or_null(
+        _object(
+            **dict.fromkeys(("txid", "round", "tasksEnded", "tasksTotal", "waitsForTasksTotal"), _WHOLE),
+            phase=_TEXT,
+            lastFailure=_TEXT,
+            seconds=_NUMBER,
+            waitsForTasks=_list(_TASK),
+        )
+    ),
+    waiting=_list(_object(**{"for": _TEXT, "seconds": _NUMBER})),
+    losses=_WHOLE,
+    messagesInFlight=_WHOLE,
+    throttled=_TEXT,
+    throttledBy=_or_null(_TASK),
+    offsetsBehind=_or_null(_WHOLE),
+    failure=_FAILURE,
+)
+_RECORD: Schema = {
+    "type": "object",
+    "properties": {"kind": {"enum": ["start", "wave", "end"]}, "at": _NUMBER, "generation": _WHOLE, "txid": _WHOLE},
+    "required": ["kind", "at", "generation", "txid"],
+}
+WAVES = _object(total=_WHOLE, waves=_list(_RECORD))
+WAVE = _RECORD
+FAILURES = _object(
+    run=_FAILURE,
+    rounds=_list(_object(at=_NUMBER, txid=_WHOLE, rounds=_WHOLE, reasons=_list(_TEXT))),
+    ends=_list(_object(at=_NUMBER, txid=_WHOLE, status=_TEXT, error=_TEXT, text=_TEXT)),
+    messages=_list(
+        _object(**dict.fromkeys(("spout", "component", "messageId", "reason"), _TEXT), txid=_WHOLE, task=_WHOLE)
+    ),
+    deadLetters=_WHOLE,
+)
+CONFIGURATION = _object(keys=_list(_object(key=_TEXT, value=_ANYTHING, origin=_TEXT, known=_FLAG)), facts=_map(_TEXT))
+STOPPED = _object(topologyOperation=_TEXT, topologyId=_TEXT, status=_TEXT)
+READY = _object(("reason",), ready=_FLAG, reason=_TEXT)
+REFUSED = _object(error=_TEXT, errorMessage=_TEXT)

@@ -1,0 +1,233 @@
+"""The server of the page: uvicorn on a daemon thread of the driver, with an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anchorbolt.config.secret import Secret, find_password
+from anchorbolt.config.settings import Settings
+from anchorbolt.engine.figures.server import MetricsText
+from anchorbolt.errors import ConfigError
+from anchorbolt.ui.access import Access
+from anchorbolt.ui.answers import Answers
+from anchorbolt.ui.model.configuration import secrets_in
+from anchorbolt.ui.model.live import LiveRun, starting
+from anchorbolt.ui.model.recorded import RecordedRun
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.history.records import Record
+    from anchorbolt.engine.submit.handle import RunHandle
+
+_log = logging.getLogger("anchorbolt.ui")
+
+_DEFAULT_PORT = 8080  # Storm's
+_SHORTEST_TOKEN = 16
+_MOST_CONNECTIONS = 500
+_END_S = 5.0
+
+
+class UiServer:
+    """Serves the page, the REST API and the metrics of one topology, until it is closed."""
+
+    def __init__(
+        self,
+        topology: str,
+        *,
+        port: int,
+        host: str = "127.0.0.1",
+        token: Secret | None = None,
+        actions: bool = False,
+        max_checkpoint_age_s: float = 300.0,
+    ) -> None:
+        """Listen on a port, and say that the topology starts. Port 0 chooses a free one.
+
+        Args:
+            topology: The name of the topology that `show` will show.
+            port: The TCP port.
+            host: A name or an address of this machine. Only loopback does not need a token.
+            token: Wanted for actions and, if the host is not loopback, for reading.
+            actions: Whether somebody with the token may stop the run.
+            max_checkpoint_age_s: From when on `/readyz` fails.
+
+        Raises:
+            ConfigError: The port cannot be used, the token is missing or too short, or the extra `ui` is not installed.
+        """
+        try:
+            import uvicorn
+
+            from anchorbolt.ui.app import Shown, UiApp
+            from anchorbolt.ui.connection import Connection
+            from anchorbolt.ui.guard import MOST_HEADER_BYTES
+        except ImportError as error:
+            raise ConfigError(
+                f"the page needs the package {error.name}: pip install 'anchorbolt[ui]', or remove topology.ui.port.",
+                key="topology.ui.port",
+            ) from error
+        self._actions = actions
+        address, is_loopback = _resolved(host, port)
+        _check_token(host, token, is_loopback=is_loopback, actions=actions)
+        self._socket = _listening(address, host, port)
+        self._token = token
+        began = time.time()
+        observe = partial(starting, topology, max_checkpoint_age_s, began)
+        access = Access(host=host, is_loopback=is_loopback, token=token)
+        self._app = UiApp(Shown(Answers(observe, self._own_secrets())), access)
+        config = uvicorn.Config(
+            self._app.asgi,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=5,
+            limit_concurrency=_MOST_CONNECTIONS,
+            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="anchorbolt-ui", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def from_settings(cls, topology: str, settings: Settings) -> UiServer | None:
+        """Return a server as `topology.ui.port` and the keys beside it say; None without that key.
+
+        Raises:
+            ConfigError: As the constructor, or the token cannot be read.
+        """
+        if settings.ui_port is None:
+            return None
+        keys = ("topology.ui.token", "topology.ui.tokenEnv", "topology.ui.tokenFile")
+        return cls(
+            topology,
+            port=settings.ui_port,
+            host=settings.ui_host,
+            token=find_password(keys, None, settings.ui_token_env, settings.ui_token_file),
+            actions=settings.ui_actions,
+            max_checkpoint_age_s=settings.health_max_checkpoint_age_secs,
+        )
+
+    @classmethod
+    def of_history(cls, location: str, read: Callable[[], Iterable[Record]], settings: Settings) -> UiServer:
+        """Return a server of the history at a checkpoint location; `read` yields its records, oldest first.
+
+        The port is `topology.ui.port`, by default 8080.
+
+        Raises:
+            ConfigError: As `from_settings`, or the history cannot be read.
+        """
+        from anchorbolt.ui.app import Shown
+
+        recorded = RecordedRun(location, read)
+        try:
+            topology = recorded.observe().topology
+        except OSError as error:
+            raise ConfigError(f"the history at {location} cannot be read: {error}. Name another location.") from error
+        port = _DEFAULT_PORT if settings.ui_port is None else settings.ui_port
+        server = cls.from_settings(topology, replace(settings, ui_port=port, ui_actions=False))
+        assert server is not None
+        server._app.shown = Shown(Answers(recorded.observe, server._own_secrets()))
+        return server
+
+    @property
+    def address(self) -> str:
+        """The address of the page, as `http://127.0.0.1:8080/`."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+    def show(
+        self, handle: RunHandle, *, origins: Mapping[str, str] | None = None, stop: Callable[[], None] | None = None
+    ) -> None:
+        """Show a run from now on, also after its end.
+
+        Args:
+            handle: The run.
+            origins: Where each key of its configuration comes from, such as `Configuration.origins`.
+            stop: Called for the action `stop` and must return at once; by default the handle's `stop`, on a thread.
+        """
+        from anchorbolt.ui.app import Shown
+
+        plan = handle.plan
+        secrets = [*self._own_secrets(), *secrets_in(plan.conf), *secrets_in(plan.settings)]
+        self._app.shown = Shown(
+            Answers(LiveRun(handle, origins).observe, secrets),
+            MetricsText(handle.collector()),
+            (stop or partial(_stop, handle)) if self._actions else None,
+        )
+
+    def close(self) -> None:
+        """Stop listening. May be called more than once, but not by the server's own thread."""
+        self._server.should_exit = True
+        self._thread.join(_END_S)
+        self._socket.close()
+
+    def _own_secrets(self) -> list[str]:
+        return [] if self._token is None else [self._token.reveal()]
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._server.serve(sockets=[self._socket]))
+        except Exception:  # the page must not end a run
+            _log.warning("the page is not served any more", exc_info=True)
+
+
+def _stop(handle: RunHandle) -> None:
+    threading.Thread(target=handle.stop, name="anchorbolt-ui-stop", daemon=True).start()
+
+
+def _resolved(host: str, port: int) -> tuple[tuple[socket.AddressFamily, tuple[object, ...]], bool]:
+    """Return the family and the address to listen on, and whether it is loopback."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ConfigError(
+            f"topology.ui.host is {host!r}, which is not known: {error.strerror}. Name this machine, or one of its "
+            "addresses.",
+            key="topology.ui.host",
+        ) from error
+    family, _, _, _, address = found[0]
+    return (family, address), ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
+
+
+def _check_token(host: str, token: Secret | None, *, is_loopback: bool, actions: bool) -> None:
+    how = "Set topology.ui.tokenEnv or topology.ui.tokenFile"
+    if token is None and not is_loopback:
+        raise ConfigError(
+            f"topology.ui.host is {host!r}, which other machines can reach, and there is no token. {how}, or listen on "
+            "127.0.0.1.",
+            key="topology.ui.host",
+        )
+    if token is None and actions:
+        raise ConfigError(f"topology.ui.actions needs a token. {how}.", key="topology.ui.actions")
+    if token is not None and len(token.reveal()) < _SHORTEST_TOKEN:
+        raise ConfigError(
+            f"the token of the page has less than {_SHORTEST_TOKEN} characters. Make one with: openssl rand -hex 32",
+            key="topology.ui.tokenEnv",
+        )
+
+
+def _listening(address: tuple[socket.AddressFamily, tuple[object, ...]], host: str, port: int) -> socket.socket:
+    family, place = address
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place)
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"the page cannot be shown on port {port} of {host}: {error.strerror}. Set topology.ui.port, or --ui-port, "
+            "to a port that is free.",
+            key="topology.ui.port",
+        ) from error
+    return listening

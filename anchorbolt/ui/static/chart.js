@@ -1,0 +1,65 @@
+// Bars: the phases of waves, and how a quantity is spread over tasks.
+
+import { h, link, ms, number, time } from "./dom.js";
+
+export const PHASES = ["source", "compute", "prepare", "decide", "commit"];
+
+export function phaseLegend() {
+  return h("ul", { class: "legend", "aria-label": "Colours of the phases" }, PHASES.map((phase) =>
+    h("li", {}, h("svg", { width: 12, height: 12, "aria-hidden": "true" }, h("rect", { width: 12, height: 12, rx: 3, class: `f-${phase}` })), phase)));
+}
+
+// Bars of the waves from the oldest to the newest; each is a link to its wave.
+export function waveChart(waves, route, room, height = 170) {
+  if (!waves.length) return h("p", { class: "quiet" }, "No wave has committed yet.");
+  const left = 56;
+  const top = 14;
+  const width = Math.max(room, 200);
+  const step = Math.min(26, (width - left) / waves.length);
+  const high = niceCeiling(Math.max(...waves.map((each) => each.total_ms), 1));
+  const y = (value) => top + (height - top) * (1 - value / high);
+  const axis = [0, 0.5, 1].map((share) => [
+    h("line", { class: "axis", x1: left, x2: width, y1: y(share * high), y2: y(share * high) }),
+    h("text", { class: "small", x: left - 6, y: y(share * high) + 4, "text-anchor": "end" }, share === 0 ? "0" : ms(share * high)),
+  ]);
+  const bars = waves.map((wave, index) => {
+    const x = left + index * step;
+    const again = wave.rounds > 1 ? `, ${wave.rounds} rounds` : "";
+    const text = `wave ${wave.txid} at ${time(wave.at)}: ${ms(wave.total_ms)}${again}`;
+    let below = 0;
+    const parts = PHASES.map((phase) => {
+      const value = wave.phases_ms?.[phase] ?? 0;
+      const bottom = y(below);
+      below += value;
+      return value > 0 && h("rect", { class: `f-${phase}`, x, width: Math.max(1, step - 2), y: y(below), height: Math.max(0.3, bottom - y(below)) });
+    });
+    const mark = wave.rounds > 1 && h("circle", { class: "f-bad", cx: x + (step - 2) / 2, cy: Math.max(5, y(below) - 7), r: 4 });
+    return h("a", { svg: true, class: "chart-bar", href: link(route, `waves/${wave.txid}`), "aria-label": text, tabindex: -1 },
+      h("title", {}, text), h("rect", { x, y: top, width: step, height: height - top, fill: "transparent" }), parts, mark);
+  });
+  const phases = PHASES.map((phase) => {
+    const times = waves.map((each) => each.phases_ms?.[phase] ?? 0);
+    return `${phase} ${ms(times.reduce((a, b) => a + b, 0) / times.length)}`;
+  });
+  return h("svg", { width, height: height + 6, role: "img", "aria-label": `Times of ${waves.length} waves. On average: ${phases.join(", ")}` }, axis, bars);
+}
+
+export function spreadChart(title, spread, show, room) {
+  const width = Math.min(Math.max(room, 180), 340);
+  const height = 74;
+  const most = Math.max(...spread.bars, 1);
+  const step = width / spread.bars.length;
+  const barHeight = (count) => Math.max(3, (height * count) / most); // one task of a thousand stays visible
+  const bars = spread.bars.map((count, index) => count > 0 && h("rect", {
+    class: "f-compute", x: index * step, width: Math.max(1, step - 2), y: height - barHeight(count), height: barHeight(count),
+  }, h("title", {}, `${number(count)} tasks`)));
+  const text = `least ${show(spread.min)}, median ${show(spread.median)}, most ${show(spread.max)}`;
+  return h("div", {}, h("h3", {}, title),
+    h("svg", { width, height, role: "img", "aria-label": `${title} by task: ${text}` }, bars, h("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height })),
+    h("div", { class: "quiet" }, text));
+}
+
+function niceCeiling(value) {
+  const size = 10 ** Math.floor(Math.log10(value));
+  return [1, 1.5, 2, 3, 5, 7.5, 10].map((each) => each * size).find((each) => each >= value);
+}

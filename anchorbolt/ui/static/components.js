@@ -1,0 +1,111 @@
+// All components, and one with its tasks.
+
+import { bytes, card, h, link, meter, ms, number, seconds, shorter, table, tile, windowChoice, windowOf } from "./dom.js";
+import { spreadChart } from "./chart.js";
+
+const PAGE = 50;
+const SORTS = [["task", "number"], ["executed", "executed"], ["capacity", "capacity"], ["failed", "failed"], ["bytesStaged", "staged"]];
+
+export const components = {
+  fetch(route, of) {
+    const window = encodeURIComponent(windowOf(route));
+    if (!route.path[1]) return of(`?window=${window}&sys=1`);
+    const first = route.parameters.get("first") ?? "0";
+    const sort = route.parameters.get("sort") ?? "executed";
+    return of(`component/${encodeURIComponent(route.path[1])}?${new URLSearchParams({ window: windowOf(route), first, sort, count: PAGE })}`);
+  },
+  draw(page) {
+    return page.route.path[1] ? one(page) : all(page);
+  },
+};
+
+function error(each) {
+  return each.lastError ? h("span", {}, `${seconds(each.errorLapsedSecs)} ago: ${shorter(each.lastError, 160)}`) : "";
+}
+
+function all({ route, data }) {
+  const name = (each) => each.boltId ?? each.spoutId;
+  const common = [
+    ["Id", (each) => h("a", { href: link(route, `components/${encodeURIComponent(name(each))}`), id: `c-${name(each)}` }, name(each))],
+    ["Class", (each) => each.type],
+    ["Tasks", (each) => number(each.tasks), true],
+  ];
+  return [
+    h("div", { class: "bar" }, h("h2", {}, `Over ${data.windowHint === "All time" ? "all time" : data.windowHint}`), windowChoice(route)),
+    card("Spouts", table([
+      ...common,
+      ["Read", (each) => number(each.executed), true],
+      ["Emitted", (each) => number(each.emitted), true],
+      ["Acked", (each) => number(each.acked), true],
+      ["Failed", (each) => number(each.failed), true],
+      ["Dead letters", (each) => number(each.deadLetters), true],
+      ["Last error", error],
+    ], data.spouts, "Spouts")),
+    card("Bolts", table([
+      ...common,
+      ["Executed", (each) => number(each.executed), true],
+      ["Emitted", (each) => number(each.emitted), true],
+      ["Failed", (each) => number(each.failed), true],
+      ["Latency", (each) => (data.isLive ? ms(Number(each.executeLatency)) : "–"), true],
+      ["Capacity", (each) => meter(data.isLive ? Number(each.capacity) : null), true],
+      ["Skew", (each) => (each.skew === null ? "–" : `${each.skew}×`), true],
+      ["Staged", (each) => (each.stateful ? `${number(each.keysStaged)} keys` : ""), true],
+      ["Last error", error],
+    ], data.bolts, "Bolts"),
+    h("p", { class: "quiet" }, "Capacity is that of the busiest task: the share of the window in which it executes. Skew is how many times the busiest task's tuples exceed the mean.")),
+    Object.values(data.storeMs).some((each) => each.count) && card("Store", table([
+      ["Call", ([operation]) => operation],
+      ["Calls", ([, each]) => number(each.count), true],
+      ["p50", ([, each]) => ms(each.p50), true],
+      ["p99", ([, each]) => ms(each.p99), true],
+    ], Object.entries(data.storeMs), "Calls of the store")),
+  ].filter(Boolean);
+}
+
+function one({ route, data, room }) {
+  const stats = (data.boltStats ?? data.spoutSummary).find((each) => each.window === data.window);
+  const path = `components/${encodeURIComponent(data.id)}`;
+  const sort = route.parameters.get("sort") ?? "executed";
+  const [from, to, of] = [data.executorsFirst, data.executorsFirst + data.executorStats.length, data.executorsTotal];
+  const turn = (label, first, isThere, id) => h("button", { type: "button", id, disabled: !isThere, onclick: () => {
+    location.hash = link(route, path, { sort, first });
+  } }, label);
+  const spreads = [["executed", "Executed tuples", number], ["executeMs", "Time in execute", ms], ["prepareMs", "Time in prepare", ms], ["bytesStaged", "Staged bytes", bytes]];
+  return [
+    h("p", {}, h("a", { href: link(route, "components") }, "← All components")),
+    h("div", { class: "bar" }, h("h2", {}, `${data.id}: ${data.componentType} ${data.type}`), windowChoice(route)),
+    h("div", { class: "tiles" },
+      tile("Executed", number(stats.executed)), tile("Emitted", number(stats.emitted)), tile("Failed", number(stats.failed)),
+      data.componentType === "bolt" && of > 0 && tile("Latency", ms(Number(stats.executeLatency))),
+      data.componentType === "bolt" && of > 0 && tile("Capacity", stats.capacity, "of the busiest task"),
+      tile("Skew", data.skew === null ? "–" : `${data.skew}×`),
+      stats.keysStaged > 0 && tile("Staged", `${number(stats.keysStaged)} keys`, bytes(stats.bytesStaged)),
+      stats.keysRead + stats.keysCached > 0 && tile("Cache", `${Math.round((100 * stats.keysCached) / (stats.keysRead + stats.keysCached))} %`, "of prefetched keys")),
+    data.componentErrors.map((each) => h("p", { class: "notice bad" }, `${seconds(each.errorLapsedSecs)} ago: ${each.error}`)),
+    of > 1 && card(`How its ${number(of)} tasks differ`, h("div", { class: "spreads" },
+      spreads.filter(([name]) => data.spread[name]?.max > 0).map(([name, title, show]) => spreadChart(title, data.spread[name], show, Math.min(room, 300))))),
+    h("section", { class: "card" },
+      h("div", { class: "bar" }, h("h2", {}, of ? `Tasks ${number(from + 1)} to ${number(to)} of ${number(of)}` : "Tasks"),
+        h("span", { class: "choice", role: "group", "aria-label": "Order of the tasks" }, "by", SORTS.map(([key, label]) => h("a", {
+          href: link(route, path, { sort: key }), id: `sort-${key}`, "aria-current": sort === key ? "true" : null }, label)))),
+      of ? table([
+        ["Task", (each) => each.id, true],
+        ["Executed", (each) => number(each.executed), true],
+        ["Emitted", (each) => number(each.emitted), true],
+        ["Failed", (each) => number(each.failed), true],
+        ["Latency", (each) => ms(Number(each.executeLatency)), true],
+        ["Capacity", (each) => meter(Number(each.capacity)), true],
+        ["Prepare", (each) => ms(each.prepareMs), true],
+        ["Keys staged", (each) => number(each.keysStaged), true],
+        ["Sent", (each) => bytes(each.bytesOut), true],
+      ], data.executorStats, "Tasks") : h("p", { class: "quiet" }, "The history does not have the figures of tasks; each wave has their spread."),
+      of > PAGE && h("p", { class: "choice" }, turn("← Before", Math.max(0, from - PAGE), from > 0, "before"), turn("Next →", to, to < of, "next"))),
+    h("div", { class: "split" },
+      data.inputStats.length > 0 && card("Takes", table([
+        ["From", (each) => each.component], ["Stream", (each) => each.stream], ["By", (each) => each.grouping], ["Tuples", (each) => number(each.transferred), true],
+      ], data.inputStats, "Inputs")),
+      data.outputStats.length > 0 && card("Sends", table([
+        ["To", (each) => each.target], ["Stream", (each) => each.stream], ["Tuples", (each) => number(each.transferred), true],
+      ], data.outputStats, "Outputs"))),
+  ].flat().filter(Boolean);
+}

@@ -1,0 +1,145 @@
+// Asks the server again and again, shows the view that the address names, and says when nobody answers.
+
+import { h, link, seconds, time } from "./dom.js";
+import { components } from "./components.js";
+import { configuration } from "./configuration.js";
+import { failures } from "./failures.js";
+import { overview } from "./overview.js";
+import { waves } from "./waves.js";
+
+const VIEWS = { overview, waves, components, failures, configuration };
+const TITLES = { overview: "Overview", waves: "Checkpoints", components: "Components", failures: "Failures", configuration: "Configuration" };
+const EVERY_MS = 1500;
+const PATIENCE_MS = 5000;
+const STATUS = { ACTIVE: "good", STARTING: "warn", FAILED: "bad" };
+
+let id = null;
+let shownText = "";
+let answeredAt = null;
+let missed = 0;
+let timer = null;
+let turn = 0;
+
+function routeNow() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
+  if (!(parts[0] in VIEWS)) parts[0] = "overview";
+  return { path: parts, parameters: new URLSearchParams(query ?? "") };
+}
+
+async function ask(path, options = {}) {
+  const answer = await fetch(`/api/v1/topology/${path}`, { ...options, signal: AbortSignal.timeout(PATIENCE_MS) });
+  if (answer.status === 401 && !options.method) location.assign("/login");
+  const body = await answer.json();
+  if (!answer.ok) throw Object.assign(new Error(body.errorMessage ?? answer.statusText), { status: answer.status });
+  return body;
+}
+
+async function refresh() {
+  clearTimeout(timer);
+  const mine = ++turn;
+  try {
+    id ??= (await ask("summary")).topologies[0].id;
+    const route = routeNow();
+    const base = encodeURIComponent(id);
+    const of = (path) => ask(path ? `${base}/${path}` : base);
+    const view = VIEWS[route.path[0]];
+    if (missed) await of("now"); // one question is enough to see whether the driver is back
+    const refused = (error) => {
+      if (error.status === undefined) throw error;
+      return error;
+    };
+    const [now, data] = await Promise.all([of("now"), view.fetch(route, of).catch(refused)]);
+    if (mine !== turn) return;
+    [answeredAt, missed] = [new Date(), 0];
+    show(route, data instanceof Error ? refusal : view, now, data);
+  } catch (error) {
+    if (mine !== turn) return;
+    trouble(error);
+  }
+  timer = setTimeout(refresh, document.hidden ? 10 * EVERY_MS : EVERY_MS);
+}
+
+function trouble(error) {
+  if (error.status === undefined && ++missed < 2) return; // one lost answer is no news
+  const since = answeredAt ? ` since ${answeredAt.toLocaleTimeString("en-GB")}` : "";
+  const text = error.status === undefined
+    ? `The driver ${since ? "has not answered" : "does not answer"}${since}: it was stopped or killed, or it cannot be reached. What is below is old.`
+    : `${error.message}.`;
+  const place = document.getElementById("trouble");
+  if (place.textContent !== text) place.textContent = text;
+  place.hidden = false;
+  if (error.status === undefined) {
+    document.body.classList.add("stale");
+    badge("no answer", "bad");
+  } else document.getElementById("view").replaceChildren();
+  shownText = "";
+}
+
+// In place of a view that the server refuses, such as that of a wave that is not known any more.
+const refusal = {
+  draw: ({ data }) => [h("p", { class: "notice warn" }, `This cannot be shown: ${data.message}.`)],
+};
+
+function facts(now) {
+  if (!now.isLive) return `history up to ${time(now.at)} · generation ${now.generation} · txid ${now.txid}`;
+  if (now.status === "STARTING") return "";
+  const commit = now.txid < 0 ? `no commit for ${seconds(now.commitAgeSecs)}` : `last commit ${seconds(now.commitAgeSecs)} ago`;
+  return `generation ${now.generation} · txid ${now.txid < 0 ? "none" : now.txid} · ${commit}`;
+}
+
+function badge(text, kind) {
+  const place = document.getElementById("status");
+  place.textContent = text;
+  place.className = `badge ${kind}`;
+}
+
+function show(route, view, now, data) {
+  document.getElementById("trouble").hidden = true;
+  document.body.classList.remove("stale");
+  document.title = `${id} · ${TITLES[route.path[0]]}`;
+  document.getElementById("name").textContent = id;
+  const isHealthy = now.ready || now.status !== "ACTIVE";
+  const status = now.status === "UNKNOWN" ? "no end" : now.status.toLowerCase();
+  badge(isHealthy ? status : "no commits", isHealthy ? (STATUS[now.status] ?? "") : "bad");
+  document.getElementById("facts").textContent = facts(now);
+  navigation(route);
+  const selection = document.getSelection();
+  const text = JSON.stringify([location.hash, innerWidth, now, data, data.message]);
+  if (text === shownText || (selection && !selection.isCollapsed && shownText)) return;
+  shownText = text;
+  const place = document.getElementById("view");
+  const focused = document.activeElement?.id;
+  const room = place.clientWidth - parseFloat(getComputedStyle(place).paddingLeft) * 2 - 34;
+  place.replaceChildren(...view.draw({ route, now, data, room, act }));
+  if (focused && focused !== "view") document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+function navigation(route) {
+  const place = document.getElementById("nav");
+  const links = Object.keys(VIEWS).map((name) => h("a", {
+    href: link(route, name), id: `nav-${name}`, "aria-current": route.path[0] === name ? "page" : null,
+  }, TITLES[name]));
+  const focused = document.activeElement?.id;
+  place.replaceChildren(...links);
+  if (focused?.startsWith("nav-")) document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+async function act(action) {
+  if (!confirm(`Stop ${id} after its current wave?`)) return;
+  try {
+    await ask(`${encodeURIComponent(id)}/${action}`, { method: "POST" });
+    refresh();
+  } catch (error) {
+    if (error.status === 401) location.assign("/login");
+    else trouble(error);
+  }
+}
+
+addEventListener("hashchange", () => {
+  shownText = "";
+  refresh();
+});
+addEventListener("resize", () => refresh());
+addEventListener("visibilitychange", () => document.hidden || refresh());
+refresh();

@@ -1,0 +1,80 @@
+"""The history of a run on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anchorbolt.config import load_conf
+from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.history.segments import read_history
+from anchorbolt.errors import ConfigError
+from anchorbolt.testing import FeederSpout
+from anchorbolt.topology import TopologyBuilder
+from anchorbolt.ui import UiServer
+from anchorbolt.util.locations import open_folder
+from tests.ui.conftest import DEADLINE_S, Client, Count, Split
+from tests.ui.schema_check import problems
+from tests.ui.test_rest import PATHS, WORDS, schema_of
+
+ANY_PORT = load_conf({"topology.ui.port": 0}).settings
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> str:
+    """The checkpoint location of a run of two waves, the second of which needed two rounds."""
+    Count.raised = False
+    place = str(tmp_path / "checkpoint")
+    builder = TopologyBuilder()
+    builder.set_spout("lines", FeederSpout(["line"], [[("a b a",)], [("c bad",)]]))
+    builder.set_bolt("split", Split(), 2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), 3).fields_grouping("split", "word")
+    conf = {"topology.state.provider": "memory", "topology.checkpoint.location": place}
+    assert LocalCluster().submit(builder.create_topology("words"), conf).await_termination(DEADLINE_S)
+    return place
+
+
+def test_a_history_answers_as_a_run_does_without_the_figures_of_tasks(location: str) -> None:
+    folder = open_folder(location)
+    server = UiServer.of_history(
+        folder.location, lambda: read_history(folder), load_conf({"topology.ui.port": 0}).settings
+    )
+    client = Client(server.address)
+    try:
+        for path in PATHS:
+            assert problems(client.json(path), schema_of(path)) == [], path
+        topology = client.json(WORDS)
+        assert (topology["status"], topology["isLive"], topology["txid"]) == ("FINISHED", False, 1)
+        assert [(each["boltId"], each["executed"], each["tasks"]) for each in topology["bolts"]] == [
+            ("split", 2, 2),
+            ("count", 5, 3),
+        ]
+        edges = [(each["source"], each["target"], each["perSecond"]) for each in client.json(f"{WORDS}/graph")["edges"]]
+        assert edges == [("lines", "split", None), ("split", "count", None)]
+        assert client.json(f"{WORDS}/now")["canStop"] is False
+        assert client.ask("/readyz")[0] == 503
+        assert client.ask("/metrics")[0] == 404
+    finally:
+        server.close()
+
+
+def test_a_place_without_a_history_is_shown_empty(tmp_path: Path) -> None:
+    folder = open_folder(str(tmp_path))
+    server = UiServer.of_history(
+        folder.location, lambda: read_history(folder), load_conf({"topology.ui.port": 0}).settings
+    )
+    try:
+        client = Client(server.address)
+        assert client.json("/api/v1/topology/history/waves") == {"total": 0, "waves": []}
+        assert client.json("/api/v1/topology/history/now")["status"] == "UNKNOWN"
+    finally:
+        server.close()
+
+
+def test_a_history_that_cannot_be_read_is_refused() -> None:
+    def away() -> list[dict[str, object]]:
+        raise OSError("away")
+
+    with pytest.raises(ConfigError):
+        UiServer.of_history("somewhere", away, ANY_PORT)

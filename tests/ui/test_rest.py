@@ -1,0 +1,157 @@
+"""The REST API of a run, asked over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine import RunHandle
+from anchorbolt.ui import UiServer
+from anchorbolt.ui.openapi import description
+from tests.ui.conftest import CANARY, DEADLINE_S, Client, Count, start
+from tests.ui.schema_check import problems
+
+WORDS = "/api/v1/topology/words"
+PATHS = [
+    "/api/v1/topology/summary",
+    *(f"{WORDS}{tail}" for tail in ("", "?window=600&sys=1", "/component/count", "/component/lines?window=600")),
+    *(
+        f"{WORDS}/{tail}"
+        for tail in ("graph", "now", "waves", "waves?failed=1", "waves/0", "failures", "configuration")
+    ),
+]
+
+
+def schema_of(path: str) -> Any:
+    plain = path.partition("?")[0].replace("/words", "/{id}")
+    for name in ("count", "lines"):
+        plain = plain.replace(f"/component/{name}", "/component/{component}")
+    described = description()["paths"][plain.replace("/waves/0", "/waves/{txid}")]
+    return described["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+
+
+@pytest.fixture
+def shown(ended: RunHandle, server: UiServer) -> RunHandle:
+    server.show(ended)
+    return ended
+
+
+@pytest.mark.usefixtures("shown")
+@pytest.mark.parametrize("path", PATHS)
+def test_every_answer_is_as_the_description_says(client: Client, path: str) -> None:
+    assert problems(client.json(path), schema_of(path)) == []
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_topology_is_shown_under_storms_names(client: Client) -> None:
+    (summary,) = client.json("/api/v1/topology/summary")["topologies"]
+    assert (summary["id"], summary["name"], summary["status"], summary["tasksTotal"]) == (
+        "words",
+        "words",
+        "FINISHED",
+        6,
+    )
+    topology = client.json(f"{WORDS}?window=600")
+    assert topology["windowHint"] == "10m 0s"
+    (spout,) = topology["spouts"]
+    assert (spout["spoutId"], spout["emitted"], spout["transferred"]) == ("lines", 2, 2)
+    bolts = {each["boltId"]: each for each in topology["bolts"]}
+    assert (bolts["split"]["executed"], bolts["split"]["emitted"], bolts["count"]["executed"]) == (2, 5, 5)
+    assert bolts["count"]["tasks"] == bolts["count"]["executors"] == 3
+    assert "ValueError" in bolts["count"]["lastError"]
+    assert bolts["count"]["errorLapsedSecs"] >= 0
+    stats = {each["window"]: each for each in topology["topologyStats"]}
+    assert list(stats) == ["600", "10800", "86400", ":all-time"]
+    assert stats[":all-time"]["emitted"] == 7
+    assert stats[":all-time"]["transferred"] == 7
+
+
+@pytest.mark.usefixtures("shown")
+def test_tasks_are_given_page_by_page_with_how_they_differ(client: Client) -> None:
+    count = client.json(f"{WORDS}/component/count?sort=executed&count=2&first=1")
+    assert (count["executorsTotal"], len(count["executorStats"])) == (3, 2)
+    assert sum(count["spread"]["executed"]["bars"]) == 3
+    numbers = [each["executed"] for each in client.json(f"{WORDS}/component/count?sort=executed")["executorStats"]]
+    assert numbers == sorted(numbers, reverse=True)
+    assert sum(numbers) == 5
+
+
+@pytest.mark.usefixtures("shown")
+def test_the_graph_has_the_rate_of_each_stream(client: Client) -> None:
+    graph = client.json(f"{WORDS}/graph")
+    assert [(each["id"], each["level"]) for each in graph["components"]] == [("lines", 0), ("split", 1), ("count", 2)]
+    edges = {(each["source"], each["target"]): each for each in graph["edges"]}
+    assert edges["split", "count"]["transferred"] == 5
+    assert edges["split", "count"]["grouping"] == "fields(word)"
+    assert edges["split", "count"]["perSecond"] > 0
+
+
+@pytest.mark.usefixtures("shown")
+def test_waves_and_failures_are_shown_newest_first(client: Client) -> None:
+    kinds = [(each["kind"], each["txid"]) for each in client.json(f"{WORDS}/waves")["waves"]]
+    assert kinds == [("end", 1), ("wave", 1), ("wave", 0), ("start", -1)]
+    assert client.json(f"{WORDS}/waves/1")["tasks"]["count"]["tasks"] == 3
+    assert [each["txid"] for each in client.json(f"{WORDS}/waves?failed=1")["waves"]] == [1]
+    (failed,) = client.json(f"{WORDS}/failures")["rounds"]
+    assert (failed["txid"], failed["rounds"]) == (1, 2)
+
+
+def test_a_wave_that_runs_is_shown_and_the_server_does_not_wait_for_it(server: UiServer, client: Client) -> None:
+    assert client.json("/api/v1/topology/summary")["topologies"][0]["status"] == "STARTING"
+    assert client.ask("/readyz")[0] == 503
+    handle = start([("a",)], [("wait",)])
+    server.show(handle)
+    assert Count.entered.wait(DEADLINE_S)
+    now = client.json(f"{WORDS}/now")
+    assert (now["status"], now["txid"], now["wave"]["txid"], now["wave"]["phase"]) == ("ACTIVE", 0, 1, "prepare")
+    assert client.json("/readyz") == {"ready": True, "reason": "the last commit is recent"}
+    Count.leave.set()
+    assert handle.await_termination(DEADLINE_S)
+
+
+@pytest.mark.usefixtures("shown")
+@pytest.mark.parametrize("path", [*PATHS, "/metrics", "/api/v1/openapi.json"])
+def test_a_secret_of_the_configuration_is_nowhere_even_if_a_bolt_raises_it(client: Client, path: str) -> None:
+    status, _, body = client.ask(path)
+    assert status == 200
+    assert CANARY.encode() not in body
+
+
+@pytest.mark.usefixtures("shown")
+def test_the_configuration_says_what_is_masked_and_where_keys_come_from(client: Client) -> None:
+    keys = {each["key"]: each for each in client.json(f"{WORDS}/configuration")["keys"]}
+    assert keys["my.api.token"]["value"] == "***"
+    assert keys["my.database"]["value"] == "postgresql://***@db/words"
+    assert keys["my.nested"]["value"] == {"login": {"password": "***"}}
+    assert keys["topology.message.timeout.secs"]["origin"] == "default"
+    assert keys["my.api.token"]["origin"] == "program"
+
+
+@pytest.mark.usefixtures("shown")
+def test_metrics_are_those_of_the_metrics_port(client: Client) -> None:
+    status, headers, body = client.ask("/metrics")
+    assert status == 200
+    assert headers["content-type"].startswith("text/plain")
+    assert b'anchorbolt_waves_total{topology="words"} 2.0' in body
+
+
+@pytest.mark.usefixtures("shown")
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/v1/topology/other", 404),
+        (f"{WORDS}/component/other", 404),
+        (f"{WORDS}/waves/99", 404),
+        (f"{WORDS}/waves/x", 404),
+        (f"{WORDS}?window=601", 400),
+        (f"{WORDS}/component/count?count=1000", 400),
+        (f"{WORDS}/component/count?sort=x", 400),
+        (f"{WORDS}/waves?last=-1", 400),
+    ],
+)
+def test_what_is_not_there_is_refused_with_a_reason(client: Client, path: str, status: int) -> None:
+    found, headers, body = client.ask(path)
+    assert found == status
+    assert headers["content-type"] == "application/json"
+    assert b"errorMessage" in body
