@@ -100,7 +100,12 @@ def test_the_wheel_holds_the_library_and_its_licence_and_nothing_else(built: tup
     information = f"anchorbolt-{__version__}.dist-info"
     assert {"anchorbolt/py.typed", f"{information}/licenses/LICENSE", f"{information}/entry_points.txt"} <= names
     assert {name.partition("/")[0] for name in names} == {"anchorbolt", information}
-    assert {Path(name).suffix for name in names if name.startswith("anchorbolt/")} == {".py", ".typed", ".xml", *OF_THE_PAGE}
+    assert {Path(name).suffix for name in names if name.startswith("anchorbolt/")} == {
+        ".py",
+        ".typed",
+        ".xml",
+        *OF_THE_PAGE,
+    }
     assert [name for name in names if "__pycache__" in name or "test_" in name] == []
     there = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "anchorbolt").rglob("*.py")}
     assert there <= names

@@ -79,11 +79,15 @@ class Kafka:
         if abort is not None:
             producer.initTransactions()
             producer.beginTransaction()
-        for partition, messages in values.items():
-            for value in messages:
-                record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord(topic, partition, None, value)
-                producer.send(record)
+        record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
+        sent = [
+            producer.send(record(topic, partition, None, value))
+            for partition, messages in values.items()
+            for value in messages
+        ]
         producer.flush()
+        for each in sent:
+            each.get()  # raises what it failed with
         if abort is not None:
             producer.abortTransaction() if abort else producer.commitTransaction()
         producer.close()
