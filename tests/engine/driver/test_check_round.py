@@ -52,3 +52,14 @@ def test_each_task_has_to_report_once_and_to_have_received_what_was_sent_to_it()
         with pytest.raises(WaveFailed) as raised:
             check_round(plan, reports, 3)
         assert (type(raised.value), raised.value.txid) == (kind, 3), case
+
+
+@pytest.mark.parametrize(
+    "other",
+    [(("split", 0), "b", ("count", 1), 2), (("split", 1), "a", ("count", 1), 2), (("split", 0), "a", ("count", 0), 2)],
+    ids=["another attempt", "from another task", "to another task"],
+)
+def test_the_same_number_of_blobs_on_another_way_is_another_sum(
+    other: tuple[tuple[str, int], str, tuple[str, int], int],
+) -> None:
+    assert tally([other]) != tally([(("split", 0), "a", ("count", 1), 2)])
