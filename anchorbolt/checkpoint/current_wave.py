@@ -1,4 +1,4 @@
-"""What the checkpoint spout does now, for whoever shows it."""
+"""The wave that the checkpoint spout runs now, for pages and metrics."""
 
 from dataclasses import dataclass, field
 from time import monotonic

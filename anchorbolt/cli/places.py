@@ -13,7 +13,7 @@ ANOTHER_FILE_SYSTEM = (
 def checkpoint_folder(place: str | None, settings: Settings) -> Folder:
     """Open the checkpoint location of runs: `place`, or the one that their configuration names.
 
-    Raises `ConfigError` if there is none, or it does not exist.
+    Raises `ConfigError` if no location is given, or if it does not exist.
     """
     location = place or settings.checkpoint_location
     if location is None:

@@ -57,7 +57,7 @@ def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
 
 
 def overridden_key(override: str) -> str:
-    """Return the key of the configuration that a text `key=value` sets, or a part of which it sets."""
+    """Return the configuration key that a text `key=value` sets, as a whole or in part."""
     key = override.partition("=")[0].strip()
     return PROVIDER_CONFIG if key.startswith(f"{PROVIDER_CONFIG}.") else key
 

@@ -94,7 +94,7 @@ def at_task(component: str, task_index: int, txid: int) -> None:
 
 
 def current_task() -> tuple[str, int, int]:
-    """Return component, task index and txid for which this thread works; empty and -1 where there is none."""
+    """Return component, index and txid of the task that this thread runs; empty, -1 and -1 outside a task."""
     return _task.get()
 
 

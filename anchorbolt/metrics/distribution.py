@@ -43,7 +43,7 @@ class Distribution:
         self.total += other.total
 
     def quantile(self, share: float) -> float:
-        """Return a value that this share of all values does not exceed; 0 if there are none."""
+        """Return a value that at least this share of the values does not exceed; 0 without values."""
         missing = share * self.count - self.zeros
         if missing <= 0:
             return 0.0

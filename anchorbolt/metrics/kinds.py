@@ -10,7 +10,7 @@ from anchorbolt.metrics.distribution import Distribution
 
 
 class Counter:
-    """A number that only grows. Each task has its own; what is shown is their sum."""
+    """A number that only grows. Each task has its own counter."""
 
     __slots__ = ("_since",)
 

@@ -61,7 +61,7 @@ class EventDisplay(Display):
         self._fields = {"topology": topology}
 
     def say(self, text: str, **fields: object) -> None:
-        """Log what is said, with its figures."""
+        """Log the text as an event, with its figures as fields."""
         _log.info("%s", text, extra=fields)
 
     def say_progress(self, progress: Progress, now: float) -> None:

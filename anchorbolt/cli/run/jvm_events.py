@@ -101,5 +101,5 @@ def _event_of_worker(line: str) -> logging.LogRecord | None:
 
 def _log(record: logging.LogRecord) -> None:
     logger = logging.getLogger(record.name)
-    if logger.hasHandlers():  # the run has ended if there is none, and Python would print the message as it is
+    if logger.hasHandlers():  # without a handler the run has ended, and Python would print the bare message
         logger.handle(record)
