@@ -7,7 +7,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,6 +19,18 @@ from anchorbolt.errors import AnchorboltError
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 option = functools.partial(typer.Option, show_default=False)
+
+Location = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[LOCATION]",
+        show_default=False,
+        help="The checkpoint location of the runs, as `anchorbolt run` prints it. Without it, "
+        "topology.checkpoint.location of the configuration.",
+    ),
+]
+RunsConf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the runs.")]
+Overrides = Annotated[list[str] | None, option("--set", metavar="KEY=VALUE", help="Set one key, overriding the file.")]
 
 
 def _without_types(params: list[Any]) -> list[Any]:

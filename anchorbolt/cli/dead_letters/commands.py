@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anchorbolt.cli.command import App, option, print_line, with_exit_code
+from anchorbolt.cli.command import App, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.messages import counted
@@ -24,7 +24,6 @@ Place = Annotated[
     ),
 ]
 Conf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the run; says where Redis is.")]
-Overrides = Annotated[list[str] | None, option("--set", metavar="KEY=VALUE", help="Set one key, overriding the file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

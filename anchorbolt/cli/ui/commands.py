@@ -4,30 +4,17 @@ import sys
 import threading
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from anchorbolt.cli.command import option, print_line, with_exit_code
+from anchorbolt.cli.command import Location, Overrides, RunsConf, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 
 
 @with_exit_code
 def ui(
-    place: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[LOCATION]",
-            show_default=False,
-            help="The checkpoint location of the runs, as `anchorbolt run` prints it. Without it, "
-            "topology.checkpoint.location of the configuration.",
-        ),
-    ] = None,
-    conf: Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the runs.")] = None,
-    overrides: Annotated[
-        list[str] | None, option("--set", metavar="KEY=VALUE", help="Set one key, overriding the file.")
-    ] = None,
+    place: Location = None,
+    conf: RunsConf = None,
+    overrides: Overrides = None,
     port: Annotated[
         int | None, option("--ui-port", metavar="PORT", help="Port of the page; 0 chooses a free one. [default: 8080]")
     ] = None,

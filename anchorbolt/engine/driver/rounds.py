@@ -133,6 +133,10 @@ class Rounds:
         self._hooks.send(checkpoint, current)
 
 
+PHASES = ("source", "compute", "prepare", "decide", "commit")
+"""The phases of a wave, in their order; a `WaveReport` has the time of each as `…_ms`."""
+
+
 @dataclass(frozen=True)
 class WaveReport:
     """One committed wave."""

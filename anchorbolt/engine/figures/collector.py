@@ -74,7 +74,7 @@ class RunCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now. Never waits for a wave."""
         families, run = self._families, self._run
-        figures, recent = run.figures.over(ALL_TIME), run.figures.over(TEN_MINUTES)
+        figures = run.figures.over(ALL_TIME)
         yield from self._now()
         for name, text, figure, unit in _OF_WAVES:
             yield families.counter(name, text, [((), figures.waves[figure] * unit)])
@@ -86,7 +86,9 @@ class RunCollector(Collector):
                 name, text, [((spout,), each[figure]) for spout, each in figures.spouts.items()], ["spout"]
             )
         text = "Share of the last 10 minutes in which the task executed tuples: Storm's capacity."
-        capacities = [((each.task[0], str(each.task[1])), each.capacity) for each in recent.tasks]
+        capacities = [
+            ((each.task[0], str(each.task[1])), each.capacity) for each in run.figures.tasks_over(TEN_MINUTES)
+        ]
         yield families.gauge("task_capacity_ratio", text, capacities, _TASK)
         yield from self._shared(figures)
         yield from _registered(families, run.figures.registered)

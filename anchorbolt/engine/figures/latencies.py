@@ -11,7 +11,6 @@ from anchorbolt.engine.figures.windows import Numbers, Windows
 from anchorbolt.metrics.distribution import HIGHEST_BUCKET, LOWEST_BUCKET, Distribution
 
 STORE_OPERATIONS: Final = ("read", "scan", "stage", "seal")
-PHASES: Final = ("source", "compute", "prepare", "decide", "commit")
 
 _BUCKETS = HIGHEST_BUCKET - LOWEST_BUCKET + 1
 

@@ -1,4 +1,4 @@
-"""All figures of a run: fed with each committed wave, and read at any time by whoever shows them."""
+"""All figures of a run: each committed wave adds to them, and any thread may read them at any time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from anchorbolt.engine.driver.rounds import WaveReport
-from anchorbolt.engine.figures.latencies import PHASES, STORE_OPERATIONS, Latencies
+from anchorbolt.engine.driver.rounds import PHASES, WaveReport
+from anchorbolt.engine.figures.latencies import STORE_OPERATIONS, Latencies
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.tasks import Edge, TaskFigures, TaskTables
 from anchorbolt.engine.figures.windows import ALL_TIME, Numbers, Windows
@@ -58,6 +58,7 @@ class RunFigures:
         """Begin with no wave; `clock` returns seconds, and does not go back."""
         now = clock()
         self._clock = clock
+        self._began = now
         self._lock = threading.Lock()
         self._tasks = TaskTables(plan, now)
         self._waves = Windows((len(WaveFigure),), now)
@@ -100,6 +101,16 @@ class RunFigures:
                 store_ms=self._store.over(window, now),
                 phases_ms=self._phases.over(window, now),
             )
+
+    def tasks_over(self, window: str) -> list[TaskFigures]:
+        """Return only the figures of tasks of a window. Raises KeyError for an unknown one."""
+        with self._lock:
+            return self._tasks.tasks(window, self._clock())
+
+    @property
+    def age_s(self) -> float:
+        """The seconds since the run began."""
+        return self._clock() - self._began
 
     @property
     def registered(self) -> RegisteredMetrics:

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any
 
 from anchorbolt.checkpoint.spout import RecoveryReport
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.driver.rounds import PHASES, WaveReport
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.task.messages import TaskReport
 
@@ -22,7 +22,6 @@ MOST_BYTES = 64 << 10
 """Of one record, as JSON."""
 
 _MOST_TEXT = 2000
-_PHASES = ("source", "compute", "prepare", "decide", "commit")
 
 
 def start_record(recovery: RecoveryReport, graph: Graph, at: float) -> Record:
@@ -58,7 +57,7 @@ def wave_record(generation: int, report: WaveReport, tasks: Sequence[TaskReport]
         "txid": report.txid,
         "batch_id": report.batch_id,
         "total_ms": round(report.total_ms, 1),
-        "phases_ms": {phase: round(getattr(report, f"{phase}_ms"), 1) for phase in _PHASES},
+        "phases_ms": {phase: round(getattr(report, f"{phase}_ms"), 1) for phase in PHASES},
         "rounds": report.rounds,
         "losses": report.losses,
         "failures": list(report.round_failures),

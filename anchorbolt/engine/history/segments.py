@@ -70,7 +70,7 @@ class HistoryFiles:
 
 
 def read_history(folder: Folder) -> Iterator[Record]:
-    """Yield the records at a checkpoint location, oldest first, without what is damaged.
+    """Yield the records at a checkpoint location, oldest first; skip damaged ones.
 
     A wave that was recorded twice is yielded once. Raises `OSError` if the location cannot be reached.
     """

@@ -31,7 +31,6 @@ class HistoryWriter:
         self._location = folder.location
         self._changed = threading.Condition()
         self._waiting: list[Record] = []
-        self._dropped = 0
         self._closing = self._has_failed = False
         self._thread = threading.Thread(target=self._run, name="anchorbolt-history", daemon=True)
         self._thread.start()
@@ -43,7 +42,6 @@ class HistoryWriter:
             surplus = len(self._waiting) - _MOST_WAITING
             if surplus > 0:
                 del self._waiting[:surplus]
-                self._dropped += surplus
             self._changed.notify()
 
     def close(self) -> None:

@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any
 
 from anchorbolt.engine.figures.tasks import Figure
-from anchorbolt.ui.model.observation import ALL_WINDOWS, ComponentFigures, Observation, OneTask
-from anchorbolt.ui.model.text import decimal, pretty_window
+from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, execute_latency_ms
+from anchorbolt.ui.model.text import decimal, pretty_window, storm_status
 from anchorbolt.ui.model.topology import amounts, last_error, skew
 
 Json = dict[str, Any]
@@ -26,7 +26,6 @@ MOST_TASKS = 200
 """Of one answer."""
 
 _BARS = 20
-_NO_FIGURES = ComponentFigures({})
 _SPREAD_FIGURES = {
     "executed": Figure.EXECUTED,
     "executeMs": Figure.EXECUTE_MS,
@@ -45,7 +44,7 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
     if described is None:
         return None
     figures = seen.window(window)
-    found = figures.components.get(name, _NO_FIGURES)
+    found = figures.component(name)
     kind = "spout" if described["kind"] == "spout" else "bolt"
     seconds = max(figures.seconds, 1e-3)
     return {
@@ -53,7 +52,7 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         "encodedId": name,
         "name": seen.topology,
         "topologyId": seen.topology,
-        "topologyStatus": "ACTIVE" if seen.status == "RUNNING" else seen.status,
+        "topologyStatus": storm_status(seen.status),
         "componentType": kind,
         "type": described["type"],
         "window": window,
@@ -87,13 +86,13 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
 
 def _stats(seen: Observation, name: str, window: str) -> Json:
     figures = seen.window(window)
-    found = figures.components.get(name, _NO_FIGURES)
+    found = figures.component(name)
     stats = {
         "window": window,
         "windowPretty": pretty_window(window),
         **amounts(found.amounts),
-        "transferred": int(sum(count for edge, count in figures.transferred.items() if edge.source == name)),
-        "executeLatency": decimal(found.execute_latency_ms),
+        "transferred": figures.transferred_from(name),
+        "executeLatency": decimal(execute_latency_ms(found.amounts)),
         "capacity": decimal(found.capacity),
     }
     if messages := figures.messages.get(name):
@@ -103,12 +102,11 @@ def _stats(seen: Observation, name: str, window: str) -> Json:
 
 def _task(task: OneTask, seconds: float) -> Json:
     executed = task.amounts.get(Figure.EXECUTED, 0)
-    latency = task.amounts.get(Figure.EXECUTE_MS, 0) / executed if executed else 0.0
     return {
         "id": str(task.index),
         **amounts(task.amounts),
         "executedPerSecond": round(executed / seconds, 2),
-        "executeLatency": decimal(latency),
+        "executeLatency": decimal(execute_latency_ms(task.amounts)),
         "capacity": decimal(task.capacity),
     }
 

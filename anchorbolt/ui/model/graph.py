@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anchorbolt.engine.figures.tasks import Edge, Figure
-from anchorbolt.ui.model.observation import ComponentFigures, Observation
-
-_NO_FIGURES = ComponentFigures({})
+from anchorbolt.ui.model.observation import Observation
 
 
 def graph(seen: Observation, window: str) -> dict[str, Any]:
@@ -19,7 +17,7 @@ def graph(seen: Observation, window: str) -> dict[str, Any]:
     seconds = max(figures.seconds, 1e-3)
     components, edges = [], []
     for each in seen.graph["components"]:
-        found = figures.components.get(each["id"], _NO_FIGURES)
+        found = figures.component(each["id"])
         executed, emitted = found.amounts.get(Figure.EXECUTED, 0), found.amounts.get(Figure.EMITTED, 0)
         components.append(
             {

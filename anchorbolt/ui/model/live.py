@@ -15,7 +15,6 @@ from anchorbolt.config.settings import Settings
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.engine.figures.tasks import Figure, TaskFigures
-from anchorbolt.engine.figures.windows import ALL_TIME
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.submit.handle import RunHandle
 from anchorbolt.metrics.distribution import Distribution
@@ -51,7 +50,7 @@ class LiveRun:
             topology=handle.topology,
             status=handle.status.value,
             is_live=True,
-            uptime_s=handle.figures.over(ALL_TIME).seconds,
+            uptime_s=handle.figures.age_s,
             generation=handle.recovery.generation,
             txid=handle.recovery.txid if last is None else last.txid,
             graph=self._graph,

@@ -17,6 +17,12 @@ ALL_WINDOWS = (*WINDOWS, ALL_TIME)
 Amounts = Mapping[Figure, float]
 
 
+def execute_latency_ms(amounts: Amounts) -> float:
+    """Return the mean time of one execute; 0 without a tuple."""
+    executed = amounts.get(Figure.EXECUTED, 0)
+    return amounts.get(Figure.EXECUTE_MS, 0) / executed if executed else 0.0
+
+
 @dataclass(frozen=True)
 class OneTask:
     """What one task did in a window."""
@@ -34,10 +40,8 @@ class ComponentFigures:
     capacity: float = 0.0  # the highest of a task, as Storm shows it for a bolt
     tasks: Sequence[OneTask] = ()  # none if only a history is known
 
-    @property
-    def execute_latency_ms(self) -> float:
-        executed = self.amounts.get(Figure.EXECUTED, 0)
-        return self.amounts.get(Figure.EXECUTE_MS, 0) / executed if executed else 0.0
+
+_NO_FIGURES = ComponentFigures({})
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,14 @@ class WindowFigures:
     waves: Mapping[str, float]  # `waves`, `rounds_failed`, `losses`, `bytes_shuffled`, `wave_ms`
     store_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation: `count`, `p50`, `p99`
     phases_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # the same by phase of a wave
+
+    def component(self, name: str) -> ComponentFigures:
+        """Return the figures of a component; empty ones for a component without any."""
+        return self.components.get(name, _NO_FIGURES)
+
+    def transferred_from(self, name: str) -> int:
+        """Return how many tuples bolts received from a component, a tuple counted once for each of them."""
+        return int(sum(tuples for edge, tuples in self.transferred.items() if edge.source == name))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from functools import cache
 from statistics import quantiles
 from typing import Any
 
-from anchorbolt.engine.figures.latencies import PHASES
+from anchorbolt.engine.driver.rounds import PHASES
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.engine.figures.windows import WINDOWS
 from anchorbolt.engine.history.graph import Graph

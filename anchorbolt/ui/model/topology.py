@@ -11,12 +11,17 @@ from typing import Any
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.engine.figures.windows import ALL_TIME
 from anchorbolt.ui.model.configuration import shown_configuration
-from anchorbolt.ui.model.observation import ALL_WINDOWS, Amounts, ComponentFigures, Observation, WindowFigures
+from anchorbolt.ui.model.observation import (
+    ALL_WINDOWS,
+    Amounts,
+    ComponentFigures,
+    Observation,
+    WindowFigures,
+    execute_latency_ms,
+)
 from anchorbolt.ui.model.text import decimal, pretty_seconds, pretty_window, storm_status
 
 Json = dict[str, Any]
-
-_NO_FIGURES = ComponentFigures({})
 
 
 def summary(seen: Observation) -> Json:
@@ -127,26 +132,26 @@ def _spout(seen: Observation, figures: WindowFigures, component: Mapping[str, An
 
 def _bolt(seen: Observation, figures: WindowFigures, component: Mapping[str, Any]) -> Json:
     name = component["id"]
-    found = figures.components.get(name, _NO_FIGURES)
+    found = figures.component(name)
     return {
         "boltId": name,
         "encodedBoltId": name,
         **_component(seen, figures, component),
         "capacity": decimal(found.capacity),
-        "executeLatency": decimal(found.execute_latency_ms),
+        "executeLatency": decimal(execute_latency_ms(found.amounts)),
         "stateful": component.get("stateful", False),
     }
 
 
 def _component(seen: Observation, figures: WindowFigures, component: Mapping[str, Any]) -> Json:
     name = component["id"]
-    found = figures.components.get(name, _NO_FIGURES)
+    found = figures.component(name)
     return {
         "tasks": component["tasks"],
         "executors": component["tasks"],
         "type": component["type"],
         **amounts(found.amounts),
-        "transferred": int(sum(count for edge, count in figures.transferred.items() if edge.source == name)),
+        "transferred": figures.transferred_from(name),
         "skew": skew(found),
         **last_error(seen, name),
     }
