@@ -110,6 +110,16 @@ bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks 
 	$(SET_UP) --java --redis
 	$(IN_VENV) python -m benchmarks.worker_memory $(OPTIONS)
 
+.PHONY: bench-restart
+bench-restart:  ## benchmarks/restart.py: the first wave after a start, with 10,000 and with 10,000,000 keys
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m benchmarks.restart $(OPTIONS)
+
+.PHONY: bench-page
+bench-page:  ## benchmarks/page_load.py: what 200 scrapes and loads of the page each second cost a topology
+	$(SET_UP) --java
+	$(IN_VENV) python -m benchmarks.page_load $(OPTIONS)
+
 .PHONY: bench-soak
 bench-soak:  ## benchmarks/soak: whether memory, open files, threads or files grow in two hours of a wave a second
 	$(SET_UP) --java --redis

@@ -48,9 +48,9 @@ class Count(BaseStatefulBolt[KeyValueState[int, int]]):
         self.collector.ack(tup)
 
 
-def topology(tasks: int, keys: int) -> Topology:
+def topology(tasks: int, keys: int, rows: int = _WAVE) -> Topology:
     def numbers(spark: SparkSession) -> Any:
-        frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", _WAVE).option("numPartitions", 2)
+        frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 2)
         return frame.load().selectExpr(f"value % {keys} as key")
 
     builder = TopologyBuilder()

@@ -1,0 +1,124 @@
+"""What a topology loses while 200 scrapes and loads of the page come each second.
+
+    make bench-page
+    make bench-page OPTIONS="--tasks 40 --rate 200 --rounds 10"
+
+A topology counts keys on `local[2]` as fast as it can. In every other period a client asks in turn for the files of the
+page, for what each view asks, and for the metrics. The client is a process of its own, and takes its share of the two
+cores as well. Each line shows the tuples per second of both periods; the ratio is the median of the lines' own ratios.
+"""
+
+import http.client
+import multiprocessing
+import statistics
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.console import Console
+
+from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.spark.session import build_session
+from anchorbolt.ui import UiServer
+from benchmarks.worker_memory import topology
+
+_NAME = "worker-memory"
+_BASE = f"/api/v1/topology/{_NAME}"
+_PATHS = (
+    "/metrics",
+    "/",
+    "/static/main.js",
+    "/static/style.css",
+    f"{_BASE}/now",
+    f"{_BASE}?window=600",
+    f"{_BASE}/graph?window=600",
+    f"{_BASE}/waves?last=100",
+    f"{_BASE}/component/count?window=600",
+    f"{_BASE}/failures",
+)
+
+
+class Asked(NamedTuple):
+    """What a client has done."""
+
+    requests: int
+    slowest_ms: float
+    cpu_s: float
+
+
+def ask(host: str, port: int, rate: float, seconds: float) -> Asked:
+    """Send so many requests a second, whatever the answers take, on one connection."""
+    connection = http.client.HTTPConnection(host, port, timeout=10)
+    began, cpu, slowest, number = time.monotonic(), time.process_time(), 0.0, 0
+    while (now := time.monotonic()) < began + seconds:
+        due = began + number / rate
+        if now < due:
+            time.sleep(due - now)
+        sent = time.monotonic()
+        connection.request("GET", _PATHS[number % len(_PATHS)])
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 200:
+            raise RuntimeError(f"{_PATHS[number % len(_PATHS)]} was answered with {answer.status}")
+        slowest = max(slowest, time.monotonic() - sent)
+        number += 1
+    connection.close()
+    return Asked(number, slowest * 1000, time.process_time() - cpu)
+
+
+def main(
+    tasks: Annotated[int, typer.Option(min=1)] = 4,
+    rate: Annotated[float, typer.Option(min=1, help="Requests a second.")] = 200,
+    period: Annotated[float, typer.Option(min=1, help="Seconds of a period.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="Pairs of periods.")] = 10,
+) -> None:
+    """Measure throughput with and without requests."""
+    console, waves = Console(), list[tuple[float, int]]()
+
+    def on_wave(report: WaveReport) -> None:
+        waves.append((time.monotonic(), report.tuples_in["count"]))
+
+    def throughput(began: float) -> float:
+        """Return the tuples per second of the whole waves since a moment."""
+        ended = [each for each in waves if each[0] >= began]
+        return sum(tuples for _, tuples in ended[1:]) / (ended[-1][0] - ended[0][0])
+
+    with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home:
+        spark = build_session("page-load", "local[2]")
+        server = UiServer(_NAME, port=0)
+        host, port = server.address.removeprefix("http://").rstrip("/").split(":")
+        conf = {
+            "topology.state.provider.config": {"directory": f"{home}/state"},
+            "topology.checkpoint.location": f"{home}/checkpoint",
+            "topology.state.checkpoint.interval.ms": 100,
+        }
+        handle = SparkCluster(spark).submit(topology(tasks, 1000, 100_000), conf, on_wave=on_wave)
+        server.show(handle)
+        ratios, slowest, cpu = list[float](), list[float](), list[float]()
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as client:
+            client.submit(ask, host, int(port), rate, period).result()  # warms up both
+            for number in range(rounds):
+                figures = {}
+                for asks in (True, False) if number % 2 else (False, True):
+                    began = time.monotonic()
+                    if asks:
+                        asked = client.submit(ask, host, int(port), rate, period).result()
+                        slowest.append(asked.slowest_ms)
+                        cpu.append(asked.cpu_s / period)
+                    else:
+                        time.sleep(period)
+                    figures[asks] = throughput(began)
+                ratios.append(figures[True] / figures[False])
+                console.print(f"{figures[False]:,.0f} tuples/s, with {asked.requests} requests {figures[True]:,.0f}")
+        handle.stop()
+        server.close()
+        spark.stop()
+    console.print(f"ratio: {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
+    console.print(f"slowest answer: {max(slowest):.0f} ms; the client took {statistics.mean(cpu):.1%} of a core")
+
+
+if __name__ == "__main__":
+    typer.run(main)
