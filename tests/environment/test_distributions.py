@@ -1,6 +1,7 @@
 """What is published: what is in it, and whether it works where it is installed, without this checkout."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,19 @@ assert handle.state("count") == {"a": 2, "b": 1}
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheel and the source distribution of this checkout."""
     return distributions.build(CHECKOUT, tmp_path_factory.mktemp("dist"))
+
+
+@pytest.mark.parametrize("lock", ["runtime.txt", "extras.txt"])
+def test_a_lock_names_every_package_that_a_user_needs(lock: str) -> None:
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")  # what pytest needs on 3.10
+    project = toml.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    needed = project["dependencies"]
+    if lock == "extras.txt":
+        needed += [
+            each for extra, names in project["optional-dependencies"].items() if extra != "dev" for each in names
+        ]
+    locked = set(re.findall(r"^([a-z0-9-]+)==", (CHECKOUT / "requirements" / lock).read_text(), re.M))
+    assert {re.split(r"[^\w-]", each)[0].lower() for each in needed} <= locked, "run make lock"
 
 
 def unpacked(sdist: Path, to: Path) -> Path:
@@ -188,7 +203,7 @@ def test_the_installed_wheel_runs_a_job_without_the_checkout(
     assert shown_by(anchorbolt, "--version") == f"anchorbolt {__version__}\n"
     shown_by(own, "-c", ON_LOCAL_CLUSTER)
     environment.install("extras.txt")
-    shown_by(own, "-c", "import anchorbolt.state_backends.hbase")
+    shown_by(own, "-c", "import anchorbolt.state_backends.hbase, anchorbolt.ui.app")
     shown_by(*pip, "check")
     if shutil.which("java") is None:
         pytest.skip("there is no Java here: the job ran on LocalCluster only")

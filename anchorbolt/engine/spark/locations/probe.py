@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from anchorbolt.engine.spark.job_failures import is_loss
-from anchorbolt.engine.spark.locations.probe_failures import failed_tasks, reason_in, stages_of
+from anchorbolt.engine.spark.locations.probe_failures import FailedTask, failed_tasks, reason_in, stages_of
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -35,15 +35,33 @@ def run_probe(
     Waits for executors as long as Spark does, and logs every `topology.message.timeout.secs` that it waits.
 
     Raises:
-        ConfigError: The tasks fail.
+        ConfigError: The tasks fail, or a task of one machine does, twice.
         LocationUnavailable: An executor was lost meanwhile.
     """
+    payloads, failed = _probed(session, plan, places, probe, content, f"anchorbolt-{probe}")
+    if failed:
+        # Either such a machine cannot run tasks, and the run's own would fail on it, too; or it was killed meanwhile.
+        payloads, again = _probed(session, plan, places, probe, content, f"anchorbolt-{probe}-again")
+        hosts = {each.host for each in failed}
+        for host, reason in [each for each in again if each.host in hosts][:1]:
+            raise ConfigError(
+                f"the machine {host} cannot run tasks: {_line(reason)}. Correct that, or take the machine out of "
+                "the cluster; its executor's log has more."
+            )
+    for payload in payloads:
+        yield Probed(*json.loads(payload))
+
+
+def _probed(
+    session: SparkSession, plan: ExecutionPlan, places: Sequence[str], probe: str, content: bytes, group: str
+) -> tuple[list[bytes], Sequence[FailedTask]]:
+    """Return what tasks found, and the tasks that failed before Spark ran them again."""
     context = session.sparkContext
     tasks = min(context.defaultParallelism, _MOST_TASKS)
     stage = RemoteStage("probe", plan.run_id, plan.pickled(), (list(places), probe, content))
     frame = session.range(0, tasks, 1, tasks).mapInArrow(stage, ENVELOPE_SCHEMA)
     try:
-        with _Watch(context, f"anchorbolt-{probe}", plan.settings.message_timeout_secs):
+        with _Watch(context, group, plan.settings.message_timeout_secs):
             payloads = frame.toArrow().column("payload").to_pylist()
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
@@ -56,19 +74,12 @@ def run_probe(
             f"tasks cannot check the places of the run: {_line(reason_in(text))}. Correct that; the "
             "executor's log has more."
         ) from error
-    # Spark runs a failed task again on another machine, and the run's own tasks would fail on this one.
-    for host, reason in failed_tasks(context, f"anchorbolt-{probe}")[:1]:
-        raise ConfigError(
-            f"the machine {host} cannot run tasks: {_line(reason)}. Correct that, or take the machine out of "
-            "the cluster; its executor's log has more."
-        )
     if len(payloads) != tasks * len(places):
         raise ConfigError(
             f"the check of the run's places has {len(payloads)} results of {tasks} tasks for {len(places)} places. "
             "Start again; see Spark's log if that repeats."
         )
-    for payload in payloads:
-        yield Probed(*json.loads(payload))
+    return payloads, failed_tasks(context, group)
 
 
 class _Watch:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import ParquetSink
+from anchorbolt.engine.spark.locations import probe
 from anchorbolt.engine.spark.locations.probe import run_probe
-from anchorbolt.engine.spark.locations.probe_failures import failed_tasks, reason_in
+from anchorbolt.engine.spark.locations.probe_failures import FailedTask, failed_tasks, reason_in
 from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.errors import ConfigError
 from tests.engine.jobs import feeder, word_count
 
 
@@ -83,6 +85,20 @@ def test_every_task_says_what_it_found_in_every_place(spark: SparkSession, tmp_p
     assert not any(each.sees_driver for each in found)
     check_places(plan, lambda *check: run_probe(spark, plan, *check))
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "is_refused"), [("a", [], False), ("a", ["b"], False), ("a", ["b", "a"], True)]
+)
+def test_a_machine_is_refused_if_a_task_fails_on_it_again_but_not_if_it_was_killed_during_the_check(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, again: list[str], is_refused: bool
+) -> None:
+    rounds = iter([[FailedTask(first, "EOFException")], [FailedTask(host, "EOFException") for host in again]])
+    monkeypatch.setattr(probe, "failed_tasks", lambda context, group: next(rounds))
+    plan = plan_below(tmp_path)
+    with pytest.raises(ConfigError, match="machine a ") if is_refused else nullcontext():
+        found = list(run_probe(spark, plan, [plan.checkpoint_location], ".probe", b"x"))
+        assert len(found) == spark.sparkContext.defaultParallelism
 
 
 def test_a_task_that_failed_is_told_with_its_machine_and_its_innermost_cause(spark: SparkSession) -> None:
