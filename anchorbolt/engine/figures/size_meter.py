@@ -4,9 +4,9 @@ It asks the store what the store knows anyway: `StateStorage.count` and `StateSt
 keep both. SQLite keeps the bytes and counts the keys in 50 to 200 ns each. HBase would have to send all rows, so it
 tells neither. Tasks cannot count keys instead: a bolt puts a key without knowing whether it is new.
 
-Nothing is measured until somebody wants to show it. Then a measurement ends, the thread rests 100 times as long as the
-measurement took, and at least 15 seconds. So measuring takes at most 1 % of a core and of a store's connection. It
-raises no fence, holds no lock and no snapshot between two tasks, and no wave waits for it.
+Nothing is measured until somebody wants to show it. After each measurement the thread rests for at least 15 seconds,
+and for so long that measuring takes at most 1 % of a core and keeps a connection busy for at most 10 % of the time.
+Measuring raises no fence and holds no snapshot between two tasks, and no wave waits for it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,25 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 _log = logging.getLogger("anchorbolt.engine")
 
 _EVERY_S = 15.0
-_SHARE = 100
-_AGAIN_S = 60.0  # after the store did not answer, for which waiting takes no share of anything
-_CHEAP_S = 1.0
+_SHARE_OF_CORE = 100
+_SHARE_OF_TIME = 10  # with a thread that computes beside it, this one waits for Python's lock most of the time
+_AGAIN_S = 60.0  # after the store did not answer
 _END_S = 2.0
 
 
 class SizeMeter:
     """Measures from `start` to `close`. Thread-safe."""
 
-    def __init__(self, plan: ExecutionPlan, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with no measurement; `clock` returns seconds, and does not go back."""
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        clock: Callable[[], float] = time.monotonic,
+        cpu_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """Begin with no measurement. The clocks return seconds; `cpu_clock` those that the calling thread computed."""
         self._plan = plan
         self._clock = clock
+        self._cpu_clock = cpu_clock
         self._sizes = StateSizes()
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -65,16 +71,16 @@ class SizeMeter:
 
     def run(self, wait: Callable[[float], object]) -> None:
         """Measure until `close`; `wait` is called with the seconds until the next measurement."""
-        cost_s: float | None = 0.0
+        rest_s = _EVERY_S
         while not self._closing.is_set():
-            cost_s = self._measure(self._closing.is_set)
-            wait(_AGAIN_S if cost_s is None else max(_EVERY_S, _SHARE * cost_s))
-        if cost_s is not None and cost_s < _CHEAP_S:  # the sizes that the run has left behind
+            rest_s = self._measure(self._closing.is_set)
+            wait(rest_s)
+        if rest_s == _EVERY_S:  # measuring is cheap: the sizes that the run has left behind
             self._measure(lambda: False)
 
-    def _measure(self, ends: Callable[[], bool]) -> float | None:
-        """Measure all tasks, and return for how many seconds; None if the store failed."""
-        began = self._clock()
+    def _measure(self, ends: Callable[[], bool]) -> float:
+        """Measure all tasks, and return how long to rest."""
+        began, began_cpu = self._clock(), self._cpu_clock()
         sizes: dict[TaskKey, Size] = {}
         try:
             for namespace, task in self._plan.namespaces.items():
@@ -85,8 +91,9 @@ class SizeMeter:
                 self._sizes.add(sizes, self._clock())
         except Exception:  # of the store; the run itself says what ails it
             _log.debug("the sizes of the states could not be measured", exc_info=True)
-            return None
-        return self._clock() - began
+            return _AGAIN_S
+        took_s, computed_s = self._clock() - began, self._cpu_clock() - began_cpu
+        return max(_EVERY_S, _SHARE_OF_TIME * took_s, _SHARE_OF_CORE * computed_s)
 
     def _size(self, namespace: str) -> Size:
         with closing(self._plan.provider.open(namespace)) as storage:

@@ -56,16 +56,18 @@ def test_a_total_is_unknown_if_a_part_of_it_is(sizes: list[Size], expected: Size
 
 
 class SlowStore(MemoryStateProvider):
-    """Takes some seconds of a manual clock to count, and may be away."""
+    """Takes some seconds of manual clocks to be asked, and may be away."""
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.clock, self.takes_s, self.is_away = clock, 0.0, False
+        self.clock, self.cpu_clock = ManualClock(), ManualClock()
+        self.waits_s, self.computes_s, self.is_away = 0.0, 0.0, False
 
     def open(self, namespace: str) -> MemoryStateStorage:
         if self.is_away:
             raise StateUnavailable("away")
-        self.clock.advance(self.takes_s)
+        self.clock.advance(self.waits_s + self.computes_s)
+        self.cpu_clock.advance(self.computes_s)
         return super().open(namespace)
 
 
@@ -84,24 +86,25 @@ def rests(meter: SizeMeter, between: Mapping[int, Any], count: int) -> list[floa
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+def store() -> SlowStore:
+    return SlowStore()
 
 
 @pytest.fixture
-def store(clock: ManualClock) -> SlowStore:
-    return SlowStore(clock)
-
-
-@pytest.fixture
-def meter(ended: RunHandle, store: SlowStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> SizeMeter:
+def meter(ended: RunHandle, store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> SizeMeter:
     """A meter of three tasks, whose store is the slow one."""
     monkeypatch.setattr(ended.plan, "provider", store)
-    return SizeMeter(ended.plan, clock)
+    return SizeMeter(ended.plan, store.clock, store.cpu_clock)
 
 
-def test_measuring_takes_at_most_one_per_cent_of_the_time(meter: SizeMeter, store: SlowStore) -> None:
-    assert rests(meter, {1: lambda: setattr(store, "takes_s", 0.1)}, 2) == pytest.approx([15, 30])
+@pytest.mark.parametrize(
+    ("waits_s", "computes_s", "rest_s"), [(0, 0, 15), (0, 0.04, 15), (0, 0.1, 30), (1, 0.1, 33), (2, 0, 60)]
+)
+def test_measuring_takes_at_most_a_hundredth_of_a_core_and_a_tenth_of_the_time(
+    meter: SizeMeter, store: SlowStore, waits_s: float, computes_s: float, rest_s: float
+) -> None:
+    store.waits_s, store.computes_s = waits_s, computes_s
+    assert rests(meter, {}, 2) == pytest.approx([rest_s, rest_s])
 
 
 def test_a_store_that_is_away_ends_a_measurement_and_the_last_sizes_stay(meter: SizeMeter, store: SlowStore) -> None:
@@ -115,13 +118,20 @@ def test_a_store_that_is_away_ends_a_measurement_and_the_last_sizes_stay(meter: 
     assert set(seen.tasks) == {("count", 0), ("count", 1), ("again", 0)}
 
 
-def test_a_meter_that_is_closed_measures_a_last_time_if_that_is_cheap(meter: SizeMeter, store: SlowStore) -> None:
-    store.takes_s = 1
-    rests(meter, {}, 1)
+@pytest.mark.parametrize(("computes_s", "measured"), [(0, 3), (1, 2)])
+def test_a_meter_that_is_closed_measures_a_last_time_if_that_is_cheap(
+    meter: SizeMeter, store: SlowStore, computes_s: float, measured: int
+) -> None:
+    store.computes_s = computes_s
+    rests(meter, {}, 2)
+    assert len(meter.measured().history["count"]) == measured
+
+
+def test_a_meter_that_is_started_late_measures_once(meter: SizeMeter) -> None:
+    meter.close()
+    meter.start()
+    meter.close()
     assert len(meter.measured().history["count"]) == 1
-    store.takes_s = 0
-    meter.run(lambda seconds: None)
-    assert len(meter.measured().history["count"]) == 2
 
 
 def test_a_run_measures_nothing_until_somebody_wants_to_show_it(ended: RunHandle) -> None:
