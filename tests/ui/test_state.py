@@ -233,6 +233,15 @@ def test_lookups_may_take_five_per_cent_of_the_time_and_some_seconds_at_once() -
     assert not budget.has_left(10_001.0)
 
 
+def test_lookups_that_have_spent_their_time_are_refused(
+    ended: RunHandle, server: UiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "_MOST_SAVED_S", 1e-9)
+    monkeypatch.setattr(lookups, "_SHARE", 0.0)
+    server.show(ended)
+    assert [client.ask(f"{WORDS}/state/count?key=a")[0] for _ in range(3)] == [200, 503, 503]
+
+
 def test_a_lookup_stops_after_some_tasks_that_have_the_key(
     server: UiServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,22 +51,26 @@ function within(growth) {
 
 function told(data) {
   if (!data.isLive) return "A history does not hold the sizes of states.";
-  if (data.measuredAgeSecs === null) return `${data.store}: not measured yet.`;
-  return `${data.store}: measured ${seconds(data.measuredAgeSecs)} ago.`;
+  if (data.measuredAgeSecs === null) return `Store: ${data.store}. Not measured yet.`;
+  return `Store: ${data.store}. Measured ${seconds(data.measuredAgeSecs)} ago.`;
 }
 
 function silence(data, rows) {
-  const isSilent = data.measuredAgeSecs !== null && rows.some((each) => each.keys === null);
-  return isSilent && h("p", { class: "quiet" }, "Unknown: the store does not tell it, or the state is of a class of your own.");
+  const isSilent = data.measuredAgeSecs !== null && rows.some((each) => each.keys === null || each.bytes === null);
+  return isSilent && h("p", { class: "quiet" }, `Unknown: ${data.store} does not tell it, or the state is of a class of your own.`);
 }
+
+const about = (size) => (size.bytes === null ? "" : "about");
 
 function all({ route, data, room }) {
   const rows = data.components;
   if (!rows.length) return [card("State", h("p", { class: "quiet" }, "No component keeps state."))];
-  const sum = (name) => (rows.some((each) => each[name] === null) ? null : rows.reduce((total, each) => total + each[name], 0));
+  const known = (name) => rows.filter((each) => each[name] !== null);
+  const sum = (name) => (known(name).length ? known(name).reduce((total, each) => total + each[name], 0) : null);
   const whole = { keys: sum("keys"), bytes: sum("bytes") };
+  const part = (name) => (known(name).length < rows.length && known(name).length > 0 ? "of those that are known" : "");
   return [
-    h("div", { class: "tiles" }, tile("Keys", keysOf(whole)), tile("In the store", bytesOf(whole), "about"),
+    h("div", { class: "tiles" }, tile("Keys", keysOf(whole), part("keys")), tile("In the store", bytesOf(whole), part("bytes") || about(whole)),
       tile("Components with state", number(rows.length)), tile("Their tasks", number(rows.reduce((total, each) => total + each.tasks, 0)))),
     card("State", table([
       ["Component", (each) => h("a", { href: link(route, `state/${encodeURIComponent(each.component)}`), id: `s-${each.component}` }, each.component)],
@@ -97,7 +101,7 @@ function one({ route, data, room }) {
     h("p", {}, h("a", { href: link(route, "state") }, "← All states")),
     h("h2", {}, `State of ${data.component}`),
     h("div", { class: "tiles" },
-      tile("Keys", keysOf(data)), tile("In the store", bytesOf(data), "about"),
+      tile("Keys", keysOf(data)), tile("In the store", bytesOf(data), about(data)),
       tile("Last 10 minutes", grown(data.growth[0]), within(data.growth[0])), tile("Last hour", grown(data.growth[1]), within(data.growth[1])),
       tile("Skew", data.skew === null ? "–" : `${data.skew}×`)),
     data.canLookUp && card("Look up a key", form(route, path), lookup(data.lookup)),
