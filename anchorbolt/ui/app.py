@@ -42,8 +42,8 @@ class Shown:
 
     answers: Answers
     metrics: MetricsText | None = None  # None while a run starts, and of a history
-    lookups: Lookups | None = None  # the same
     stop: Callable[[], None] | None = None  # asks the run to stop after its wave; None if nobody may
+    lookups: Lookups | None = None  # as `metrics`
 
 
 class UiApp:

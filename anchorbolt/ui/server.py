@@ -163,8 +163,8 @@ class UiServer:
         self._app.shown = Shown(
             Answers(LiveRun(handle, origins).observe, secrets),
             MetricsText(handle.collector()),
-            Lookups(plan),
             (stop or partial(_stop, handle)) if self._actions else None,
+            lookups=Lookups(plan),
         )
 
     def close(self) -> None:
