@@ -112,7 +112,7 @@ def drop_output() -> None:
 
 def print_error(text: str) -> None:
     """Write a message to standard error. Control characters, of a namespace's name for example, are escaped."""
-    from anchorbolt.migration_tools.inspect.json_format import printable  # --help must not wait for this import
+    from anchorbolt.util.values import printable  # --help must not wait for this import
 
     sys.stderr.write("".join(f"{printable(line.expandtabs())}\n" for line in text.split("\n")))
     sys.stderr.flush()

@@ -296,7 +296,14 @@ class StateStorage(ABC):
         """
 
     def count(self) -> int | None:
-        """Return how many entries are committed, for progress only; None if the store cannot say so at once."""
+        """Return how many entries are committed, for people; None if the store cannot say so at once."""
+        return None
+
+    def size(self) -> int | None:
+        """Return about how many bytes of the store the namespace takes, for people; None if it cannot say so at once.
+
+        What the store itself adds counts as well, and what is staged may.
+        """
         return None
 
     @abstractmethod

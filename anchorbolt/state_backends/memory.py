@@ -27,6 +27,16 @@ class _Namespace:
     entries: dict[bytes, bytes] = field(default_factory=dict)
     records: dict[str, AttemptRecord] = field(default_factory=dict)
     updates: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
+    size: int = 0  # bytes of the keys and values of `entries`
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Replace an entry, or remove it if the value is None."""
+        former = self.entries.pop(key, None)
+        if former is not None:
+            self.size -= len(key) + len(former)
+        if value is not None:
+            self.entries[key] = value
+            self.size += len(key) + len(value)
 
     def drop(self, attempt: str) -> None:
         del self.records[attempt]
@@ -141,10 +151,7 @@ class MemoryStateStorage(StateStorage):
             if not apply:
                 return
             for key, value in store.updates[attempt].items():
-                if value is None:
-                    store.entries.pop(key, None)
-                else:
-                    store.entries[key] = value
+                store.put(key, value)
             for staged in list(store.records):
                 store.drop(staged)
             store.metadata = replace(store.metadata, committed=txid, winner=attempt)
@@ -161,11 +168,17 @@ class MemoryStateStorage(StateStorage):
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
         with self._lock:
             rules.check_write(self.namespace, self._read().metadata, fence, codec)
-            self._write(fence, codec).entries.update(items)
+            store = self._write(fence, codec)
+            for key, value in items.items():
+                store.put(key, value)
 
     def count(self) -> int:
         with self._lock:
             return len(self._read().entries)
+
+    def size(self) -> int:
+        with self._lock:
+            return self._read().size
 
     def close(self) -> None:
         pass

@@ -19,11 +19,13 @@ from anchorbolt.engine.figures.server import MetricsText
 from anchorbolt.ui.access import COOKIE, SESSION_S, Access
 from anchorbolt.ui.answers import Answers, TooManyAnswers
 from anchorbolt.ui.guard import Guard, refused
+from anchorbolt.ui.lookups import LookupRefused, Lookups
 from anchorbolt.ui.model.component import MOST_TASKS, SORTS, component
 from anchorbolt.ui.model.configuration import configuration
 from anchorbolt.ui.model.graph import graph
 from anchorbolt.ui.model.now import now, readiness
 from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation
+from anchorbolt.ui.model.state import component_state, state
 from anchorbolt.ui.model.topology import DEFAULT_WINDOW, summary, topology
 from anchorbolt.ui.model.waves import MOST_WAVES, failures, wave, waves
 from anchorbolt.ui.openapi import description
@@ -41,6 +43,7 @@ class Shown:
     answers: Answers
     metrics: MetricsText | None = None  # None while a run starts, and of a history
     stop: Callable[[], None] | None = None  # asks the run to stop after its wave; None if nobody may
+    lookups: Lookups | None = None  # as `metrics`
 
 
 class UiApp:
@@ -64,6 +67,8 @@ class UiApp:
             Route(base, self._topology),
             Route(f"{base}/component/{{component}}", self._component),
             Route(f"{base}/graph", self._graph),
+            Route(f"{base}/state", self._state),
+            Route(f"{base}/state/{{component}}", self._component_state),
             Route(f"{base}/now", self._now),
             Route(f"{base}/waves", self._waves),
             Route(f"{base}/waves/{{txid}}", self._wave),
@@ -144,6 +149,33 @@ class UiApp:
     async def _graph(self, request: Request) -> Response:
         window = self._window(request)
         return self._answer(("graph", window), lambda seen: graph(seen, window))
+
+    async def _state(self, request: Request) -> Response:
+        self._check_id(request)
+        return self._answer("state", state)
+
+    async def _component_state(self, request: Request) -> Response:
+        self._check_id(request)
+        name, key = request.path_params["component"], request.query_params.get("key")
+        if key is not None:
+            return await self._lookup(name, key)
+        first = _number(request, "first", 0, 0, 1_000_000)
+        count = _number(request, "count", 50, 1, MOST_TASKS)
+        if self.shown.answers.seen.component(name) is None:
+            raise HTTPException(404, "there is no such component")
+        return self._answer(
+            ("state", name, first, count), lambda seen: component_state(seen, name, first=first, count=count)
+        )
+
+    async def _lookup(self, component: str, key: str) -> Response:
+        shown = self.shown
+        if shown.lookups is None:
+            raise HTTPException(404, "keys can be looked up while the driver runs, once the topology has started")
+        try:
+            return Response(shown.answers.encoded(await shown.lookups.find(component, key)), media_type=_JSON)
+        except LookupRefused as error:
+            refusal = {"error": f"{error.status}", "errorMessage": error.reason}
+            return Response(shown.answers.encoded(refusal), error.status, media_type=_JSON)
 
     async def _now(self, request: Request) -> Response:
         self._check_id(request)

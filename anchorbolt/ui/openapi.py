@@ -7,6 +7,7 @@ from typing import Any
 
 import anchorbolt
 from anchorbolt.ui import schemas
+from anchorbolt.ui.lookups import MOST_KEY_CHARACTERS
 from anchorbolt.ui.model.component import MOST_TASKS, SORTS
 from anchorbolt.ui.model.observation import ALL_WINDOWS
 from anchorbolt.ui.model.topology import DEFAULT_WINDOW
@@ -30,6 +31,12 @@ def description() -> Json:
             [_ID, _path("component"), _WINDOW, _FIRST, _COUNT, _SORT],
         ),
         f"{_TOPOLOGY}/graph": _get("Components and streams, with their rates.", schemas.GRAPH, [_ID, _WINDOW]),
+        f"{_TOPOLOGY}/state": _get("The sizes of the committed states.", schemas.STATE, [_ID]),
+        f"{_TOPOLOGY}/state/{{component}}": _get(
+            "The sizes of a component's tasks, page by page; with a key, its committed values.",
+            schemas.COMPONENT_STATE,
+            [_ID, _path("component"), _FIRST, _COUNT, _KEY],
+        ),
         f"{_TOPOLOGY}/now": _get("The wave that runs now, and what it waits for.", schemas.NOW, [_ID]),
         f"{_TOPOLOGY}/waves": _get("The history of checkpoints, newest first.", schemas.WAVES, [_ID, _LAST, _FAILED]),
         f"{_TOPOLOGY}/waves/{{txid}}": _get("One wave, with its tasks.", schemas.WAVE, [_ID, _path("txid")]),
@@ -81,5 +88,6 @@ _SYS = _query("sys", "1: ackers, too.", {"enum": ["0", "1"], "default": "0"})
 _FIRST = _query("first", "The first task of the page.", {"type": "integer", "minimum": 0, "default": 0})
 _COUNT = _query("count", "So many.", {"type": "integer", "minimum": 1, "maximum": MOST_TASKS, "default": 50})
 _SORT = _query("sort", "What orders the tasks; most first.", {"enum": list(SORTS), "default": "task"})
+_KEY = _query("key", "JSON, a Python literal, or plain text.", {"type": "string", "maxLength": MOST_KEY_CHARACTERS})
 _LAST = _query("last", "So many.", {"type": "integer", "minimum": 1, "maximum": MOST_WAVES, "default": 100})
 _FAILED = _query("failed", "1: only those that failed.", {"enum": ["0", "1"], "default": "0"})

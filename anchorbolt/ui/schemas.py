@@ -165,6 +165,31 @@ FAILURES = _object(
     ),
     deadLetters=_WHOLE,
 )
+_SIZE = {"keys": _or_null(_WHOLE), "bytes": _or_null(_WHOLE)}
+_STATE_HEAD = {"store": _TEXT, "isLive": _FLAG, "measuredAgeSecs": _or_null(_NUMBER)}
+_COMPONENT_STATE = {"component": _TEXT, "type": _TEXT, "tasks": _WHOLE, **_SIZE, "skew": _or_null(_NUMBER)}
+_COMPONENT_STATE["growth"] = _list(_object(seconds=_WHOLE, overSecs=_NUMBER, **_SIZE))
+_COMPONENT_STATE["history"] = _list(_object(ageSecs=_NUMBER, **_SIZE))
+STATE = _object(**_STATE_HEAD, components=_list(_object(**_COMPONENT_STATE)))
+_SIZES_OF_TASKS = _object(
+    **_STATE_HEAD,
+    **_COMPONENT_STATE,
+    canLookUp=_FLAG,
+    tasksFirst=_WHOLE,
+    bySize=_list(_object(task=_WHOLE, **_SIZE)),
+    spread=_or_null(_SPREAD),
+)
+_LOOKED_UP = _object(
+    component=_TEXT,
+    key=_ANYTHING,
+    keyText=_TEXT,
+    tasksTotal=_WHOLE,
+    tasksAsked=_WHOLE,
+    found=_list(
+        _object(("text", "value", "problem"), task=_WHOLE, bytes=_WHOLE, text=_TEXT, value=_ANYTHING, problem=_TEXT)
+    ),
+)
+COMPONENT_STATE: Schema = {"anyOf": [_SIZES_OF_TASKS, _LOOKED_UP]}
 CONFIGURATION = _object(keys=_list(_object(key=_TEXT, value=_ANYTHING, origin=_TEXT, known=_FLAG)), facts=_map(_TEXT))
 STOPPED = _object(topologyOperation=_TEXT, topologyId=_TEXT, status=_TEXT)
 READY = _object(("reason",), ready=_FLAG, reason=_TEXT)

@@ -19,6 +19,7 @@ from anchorbolt.engine.figures.server import MetricsText
 from anchorbolt.errors import ConfigError
 from anchorbolt.ui.access import Access
 from anchorbolt.ui.answers import Answers
+from anchorbolt.ui.lookups import Lookups
 from anchorbolt.ui.model.configuration import secrets_in
 from anchorbolt.ui.model.live import LiveRun, starting
 from anchorbolt.ui.model.recorded import RecordedRun
@@ -163,6 +164,7 @@ class UiServer:
             Answers(LiveRun(handle, origins).observe, secrets),
             MetricsText(handle.collector()),
             (stop or partial(_stop, handle)) if self._actions else None,
+            lookups=Lookups(plan),
         )
 
     def close(self) -> None:

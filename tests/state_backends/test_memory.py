@@ -6,6 +6,7 @@ import pytest
 
 from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.testing.conformance.base import FIRST, committed
 
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
@@ -19,3 +20,12 @@ def test_it_says_that_nobody_else_sees_its_data() -> None:
     provider = MemoryStateProvider()
     assert not provider.shared_by_processes
     assert not provider.shared_by_machines
+
+
+def test_the_size_is_that_of_the_keys_and_values_whatever_was_replaced_and_removed() -> None:
+    storage = MemoryStateProvider().open("words:count-0")
+    committed(storage, [(b"a", b"123"), (b"bb", b"1")])
+    committed(storage, [(b"a", b"1"), (b"bb", None), (b"absent", None)], txid=1, base=0)
+    assert (storage.count(), storage.size()) == (1, 2)
+    storage.write(FIRST, {b"a": b"12", b"c": b""}, "conformance/1")
+    assert (storage.count(), storage.size()) == (2, 4)

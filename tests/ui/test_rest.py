@@ -20,13 +20,17 @@ PATHS = [
         f"{WORDS}/{tail}"
         for tail in ("graph", "now", "waves", "waves?failed=1", "waves/0", "failures", "configuration")
     ),
+    f"{WORDS}/state",
+    f"{WORDS}/state/count",
 ]
+LOOKUPS = [f"{WORDS}/state/count?key=a", f"{WORDS}/state/count?key=absent"]  # only of a run
 
 
 def schema_of(path: str) -> Any:
     plain = path.partition("?")[0].replace("/words", "/{id}")
     for name in ("count", "lines"):
         plain = plain.replace(f"/component/{name}", "/component/{component}")
+        plain = plain.replace(f"/state/{name}", "/state/{component}")
     described = description()["paths"][plain.replace("/waves/0", "/waves/{txid}")]
     return described["get"]["responses"]["200"]["content"]["application/json"]["schema"]
 
@@ -38,7 +42,7 @@ def shown(ended: RunHandle, server: UiServer) -> RunHandle:
 
 
 @pytest.mark.usefixtures("shown")
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", [*PATHS, *LOOKUPS])
 def test_every_answer_is_as_the_description_says(client: Client, path: str) -> None:
     assert problems(client.json(path), schema_of(path)) == []
 
@@ -111,7 +115,7 @@ def test_a_wave_that_runs_is_shown_and_the_server_does_not_wait_for_it(server: U
 
 
 @pytest.mark.usefixtures("shown")
-@pytest.mark.parametrize("path", [*PATHS, "/metrics", "/api/v1/openapi.json"])
+@pytest.mark.parametrize("path", [*PATHS, *LOOKUPS, "/metrics", "/api/v1/openapi.json"])
 def test_a_secret_of_the_configuration_is_nowhere_even_if_a_bolt_raises_it(client: Client, path: str) -> None:
     status, _, body = client.ask(path)
     assert status == 200
@@ -143,6 +147,14 @@ def test_metrics_are_those_of_the_metrics_port(client: Client) -> None:
         ("/api/v1/topology/other", 404),
         (f"{WORDS}/component/other", 404),
         (f"{WORDS}/waves/99", 404),
+        (f"{WORDS}/state/other", 404),
+        (f"{WORDS}/state/split", 404),
+        (f"{WORDS}/state/count?count=1000", 400),
+        (f"{WORDS}/state/split?key=a", 404),
+        (f"{WORDS}/state/other?key=a", 404),
+        (f'{WORDS}/state/count?key={{"a":1}}', 400),
+        (f"{WORDS}/state/count?key={'a' * 2001}", 400),
+        ("/api/v1/topology/other/state/count?key=a", 404),
         (f"{WORDS}/waves/x", 404),
         (f"{WORDS}?window=601", 400),
         (f"{WORDS}/component/count?count=1000", 400),

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from anchorbolt.engine.history.records import Record
-from anchorbolt.migration_tools.inspect.json_format import printable
 from anchorbolt.util.messages import counted
+from anchorbolt.util.values import printable
 
 _WIDTH = 60
 _PHASES = {"source": "·", "compute": "█", "prepare": "▓", "decide": "▒", "commit": "░"}

@@ -12,10 +12,10 @@ from anchorbolt.cli.work_progress import shown_progress
 from anchorbolt.migration_tools.inspect.decoding import Entry
 from anchorbolt.migration_tools.inspect.explanation import NamespaceReport, TopologyReport
 from anchorbolt.migration_tools.inspect.inspection import NamespaceSummary
-from anchorbolt.migration_tools.inspect.json_format import as_json, as_text
 from anchorbolt.serialization.schema import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED
 from anchorbolt.util.messages import counted
+from anchorbolt.util.values import as_json, as_text
 
 _SHOWN_CHARACTERS = 500  # of a key or a value in a line of a scan
 

@@ -66,6 +66,7 @@ class RunCollector(Collector):
         """Make a collector, to be registered with a registry of `prometheus_client`."""
         self._run = run
         self._families = Families(run.topology)
+        run.state_sizes.start()
 
     def describe(self) -> Iterable[Metric]:
         """Return nothing, so that a registry does not scrape when the collector is registered."""
@@ -91,6 +92,7 @@ class RunCollector(Collector):
         ]
         yield families.gauge("task_capacity_ratio", text, capacities, _TASK)
         yield from self._shared(figures)
+        yield from self._state()
         yield from _registered(families, run.figures.registered)
 
     def _now(self) -> Iterator[Metric]:
@@ -128,6 +130,13 @@ class RunCollector(Collector):
         yield families.histogram("wave_phase_seconds", "Time of a phase of a wave.", phases, ["phase"], 0.001)
         calls: Distributions = {(operation,): each for operation, each in figures.store_ms.items()}
         yield families.histogram("store_seconds", "Time of a call of the store.", calls, ["operation"], 0.001)
+
+    def _state(self) -> Iterator[Metric]:
+        sizes = self._run.state_sizes.measured().tasks
+        for name, text in (("keys", "Keys of the task's committed state."), ("bytes", "Bytes of the store for it.")):
+            found = [((task[0], str(task[1])), getattr(size, name)) for task, size in sizes.items()]
+            known = [(labels, value) for labels, value in found if value is not None]
+            yield self._families.gauge(f"state_{name}", text, known, _TASK)
 
 
 def _registered(families: Families, metrics: RegisteredMetrics) -> Iterator[Metric]:

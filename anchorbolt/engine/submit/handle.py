@@ -9,18 +9,18 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
-from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
+from anchorbolt.engine.figures.size_meter import SizeMeter
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record
 from anchorbolt.engine.history.writer import HistoryWriter
+from anchorbolt.engine.submit import committed_state
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import ConfigError, StateError
-from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.errors import StateError
 from anchorbolt.state_backends.state import NOTHING_COMMITTED
 from anchorbolt.util.locations import Folder
 
@@ -87,6 +87,7 @@ class RunHandle:
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
         self._records: deque[Record] = deque(maxlen=_RECORDS_KEPT)
         self.figures = RunFigures(plan)
+        self.state_sizes = SizeMeter(plan)
         self._ended = threading.Event()
         self._stop_requested = threading.Event()
         self._status = RunStatus.RUNNING
@@ -228,27 +229,23 @@ class RunHandle:
         Raises:
             ConfigError: The topology has no such stateful bolt.
         """
-        plan = self._plan
-        if component not in plan.stateful_bolts:
-            raise ConfigError(
-                f"{component!r} is not a stateful bolt of {plan.topology!r}. Its stateful bolts: "
-                f"{', '.join(plan.stateful_bolts) or 'none'}."
-            )
-        for task in plan.tasks[component]:
-            namespace = plan.namespace(task)
-            encoding = EntryEncoding(namespace, plan.key_codec, plan.value_codec, plan.schema(component))
-            storage = plan.provider.open(namespace)
-            try:
-                if storage.head().codec == CUSTOM_HEADER:
-                    raise StateError(
-                        f"bolt {component!r} has a state of its own class, without entries. Read it with that class.",
-                        namespace=namespace,
-                    )
-                for page in storage.scan():
-                    for key_data, data in page:
-                        yield encoding.entry_from(key_data, data)
-            finally:
-                storage.close()
+        return committed_state.items(self._plan, component)
+
+    def lookup(self, component: str, key: Any) -> dict[int, Any]:
+        """Read the committed values of one key of a stateful bolt, by the index of the task that has it.
+
+        Empty if no task has the key. All tasks are asked, in a round trip each, because several can have the same key:
+        with another grouping than fields grouping, or if the bolt uses other keys than the grouping's.
+
+        May be called while the topology runs, and after its end.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+            UnsupportedValue: No state has such a key, because it cannot be encoded.
+            StateUnavailable: The store did not answer.
+        """
+        found = committed_state.look_up(self._plan, component, key)
+        return {each.task: each.value() for each in found if each.data is not None}
 
     def _add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
         self.figures.add(report, tasks)
@@ -285,7 +282,7 @@ class RunHandle:
         self._metrics_server = MetricsServer(port, MetricsText(self.collector()))
 
     def _clean_up(self) -> None:
-        shown = [each.close for each in (self._history, self._metrics_server) if each is not None]
+        shown = [each.close for each in (self._history, self._metrics_server, self.state_sizes) if each is not None]
         for clean_up in (*shown, self._runner.close_instances, self._spout.close):
             try:
                 clean_up()

@@ -4,8 +4,6 @@ If no known codec can decode a key or value, the result keeps the bytes and the 
 configuration chooses pickle: unpickling runs code, and anyone who can write to the store could have put it there.
 """
 
-import ast
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -78,30 +76,6 @@ class EntryDecoder:
             )
         encoding = EntryEncoding(self._namespace, self._keys, MsgpackCodec())
         return encoding.key_bytes([encoding.cache_key(key)])[0]
-
-
-def key_from_text(text: str) -> Any:
-    r"""Return the key for a text on a command line.
-
-    The text is parsed as JSON (`7`, `true`, `"7"`; a list is a tuple), or else as a Python literal (`('a', 1)`,
-    `b'\x00'`). If it is neither, the key is the text itself.
-    """
-    try:
-        return _hashable(json.loads(text, parse_constant=_refuse))
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return _hashable(ast.literal_eval(text.strip()))
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return text
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(constant)  # NaN and Infinity are not JSON; as keys they are text
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 def _codec(named: str, configured: Codec, what: str) -> Codec | str:

@@ -11,12 +11,13 @@ from itertools import islice
 
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.errors import ConfigError, StateCorrupted, StateError, StateRegressed
-from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, EntryDecoder, key_from_text
+from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, EntryDecoder
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import is_namespace, task_namespace
 from anchorbolt.streams.hashing import destination_of, stable_hash
 from anchorbolt.util.messages import did_you_mean
+from anchorbolt.util.values import key_from_text
 
 _NAMES_COMPARED = 10_000
 

@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from anchorbolt.errors import StateCorrupted, StateRegressed
+from anchorbolt.errors import AnchorboltError, StateCorrupted, StateRegressed, StateUnavailable
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
@@ -148,6 +148,15 @@ class RedisStateStorage(StateStorage):
 
     def count(self) -> int:
         return int(self._connected.command(self.namespace, "HLEN", self._root))
+
+    def size(self) -> int | None:
+        """Redis estimates it from a few entries. None if the user may not run MEMORY USAGE."""
+        try:
+            return int(self._connected.command(self.namespace, "MEMORY USAGE", self._root) or 0)
+        except StateUnavailable:
+            raise
+        except AnchorboltError:
+            return None
 
     def close(self) -> None:
         client, self._client = self._client, None

@@ -169,6 +169,17 @@ class SqliteStateStorage(StateStorage):
         with self._file.reading() as connection:
             return 0 if connection is None else _count(connection)
 
+    def size(self) -> int:
+        """Return the bytes of the pages that are in use, without the write-ahead log."""
+        with self._file.reading() as connection:
+            if connection is None:
+                return 0
+            pages, free, page_bytes = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+            return int((pages - free) * page_bytes)
+
     def close(self) -> None:
         """A driver also counts the entries if nobody has since they changed, so that the next start compares them."""
         if self._counts_at_end:

@@ -8,12 +8,14 @@ import base64
 import datetime as dt
 import math
 import struct
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from ctypes import c_double, c_float
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from anchorbolt.util.values import OwnForm
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _LONGEST_TEXT = 200
@@ -21,7 +23,7 @@ _BRACKETS = {"set": ("{", "}"), "map": ("{", "}"), "optional": ("Optional(", ")"
 _STRING_CLASS = "java.lang.String"
 
 
-class JavaValue(ABC):
+class JavaValue(OwnForm):
     """A Java value as Storm stored it."""
 
     @abstractmethod

@@ -83,6 +83,24 @@ class DataConformance(ConformanceBase):
         assert storage.head().attempts == {}
         assert entries(storage) == {b"a": b"1"}
 
+    def test_a_store_that_counts_its_entries_counts_those_that_are_committed(self, storage: StateStorage) -> None:
+        assert storage.count() in (None, 0)
+        attempt = staged(storage, [(b"%d" % number, b"v") for number in range(300)])
+        assert storage.count() in (None, 0)
+        storage.commit(FIRST, 0, attempt)
+        assert storage.count() in (None, 300)
+        committed(storage, [(b"0", None), (b"1", b"w"), (b"new", b"v")], txid=1, base=0)
+        assert storage.count() in (None, 300)
+
+    def test_a_store_that_tells_its_size_tells_it_in_bytes(self, storage: StateStorage) -> None:
+        before = storage.size()
+        committed(storage, [(b"%d" % number, b"v" * 1_000) for number in range(300)])
+        size = storage.size()
+        assert (size is None) == (before is None)
+        if size is not None and before is not None:
+            assert before < 100_000
+            assert 200_000 < size < 3_000_000
+
     def test_reads_may_stand_between_the_pages_of_a_scan(self, storage: StateStorage) -> None:
         updates = {b"%d" % number: b"v" for number in range(3_000)}
         committed(storage, list(updates.items()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -79,7 +79,11 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         "executorsFirst": first,
         "executorStats": [_task(each, seconds) for each in _sorted(found.tasks, sort)[first : first + count]],
         "skew": skew(found),
-        "spread": {label: _spread(found.tasks, figure) for label, figure in _SPREAD_FIGURES.items() if found.tasks},
+        "spread": {
+            label: spread_of([each.amounts.get(figure, 0) for each in found.tasks])
+            for label, figure in _SPREAD_FIGURES.items()
+            if found.tasks
+        },
         "componentErrors": _errors(seen, name),
     }
 
@@ -118,9 +122,9 @@ def _sorted(tasks: Sequence[OneTask], sort: str) -> Sequence[OneTask]:
     return sorted(tasks, key=lambda each: (-each.amounts.get(figure, 0), each.index))
 
 
-def _spread(tasks: Sequence[OneTask], figure: Figure) -> Json:
-    """Return how a quantity is distributed over tasks: its least, median and most, and a histogram of equal bars."""
-    values = sorted(each.amounts.get(figure, 0) for each in tasks)
+def spread_of(numbers: Iterable[float]) -> Json:
+    """Return how numbers of tasks are distributed: the least, median and most, and a histogram of equal bars."""
+    values = sorted(numbers)
     low, high = values[0], values[-1]
     width = (high - low) / _BARS
     bars = [0] * (_BARS if width else 1)

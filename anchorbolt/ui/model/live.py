@@ -29,6 +29,7 @@ class LiveRun:
     def __init__(self, handle: RunHandle, origins: Mapping[str, str] | None = None) -> None:
         """`origins` says where each key of the configuration comes from, if that is known."""
         self._handle = handle
+        handle.state_sizes.start()
         plan = handle.plan
         self._graph = graph_of(plan)
         self._origins = _guessed(plan.conf) if origins is None else origins
@@ -57,6 +58,7 @@ class LiveRun:
             records=handle.records,
             window=cache(lambda window: _window(handle.figures.over(window))),
             now=_now(handle, last, commit_age_s),
+            state=cache(handle.state_sizes.measured),
             failure=None if failure is None else {"error": type(failure).__name__, "text": str(failure)},
             failed_messages=[
                 {"txid": report.txid, "spout": each.spout, "component": each.component, "task": each.task_index}

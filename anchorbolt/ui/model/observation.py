@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.figures.state_sizes import MeasuredSizes
 from anchorbolt.engine.figures.tasks import Edge, Figure
 from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
 from anchorbolt.engine.history.graph import Graph
@@ -108,6 +109,7 @@ class Observation:
     records: Sequence[Record]  # of the history, oldest first
     window: Callable[[str], WindowFigures]  # for each of `ALL_WINDOWS`
     now: Now = field(default_factory=Now)
+    state: Callable[[], MeasuredSizes | None] = lambda: None  # the sizes of states; None if only a history is known
     failure: Mapping[str, str] | None = None  # `error` and `text`
     failed_messages: Sequence[Mapping[str, Any]] = ()
     configuration: Mapping[str, Any] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-// Bars: the phases of waves, and how a quantity is spread over tasks.
+// Bars: the phases of waves, and how a quantity is spread over tasks. A line: how a quantity changed.
 
-import { h, link, ms, number, time } from "./dom.js";
+import { h, link, ms, number, seconds, time } from "./dom.js";
 
 export const PHASES = ["source", "compute", "prepare", "decide", "commit"];
 
@@ -57,6 +57,28 @@ export function spreadChart(title, spread, show, room) {
   return h("div", {}, h("h3", {}, title),
     h("svg", { width, height, role: "img", "aria-label": `${title} by task: ${text}` }, bars, h("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height })),
     h("div", { class: "quiet" }, text));
+}
+
+// points: [age in seconds, value], the oldest first. A low chart has no axis.
+export function lineChart(title, points, show, room, height) {
+  const hasAxis = height > 60;
+  const [left, bottom] = hasAxis ? [64, height - 18] : [2, height - 3];
+  const width = Math.max(room, 100);
+  const values = points.map(([, value]) => value);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const [oldest, newest] = [points[0][0], points[points.length - 1][0]];
+  const x = (age) => left + (width - left - 3) * (oldest === newest ? 1 : (oldest - age) / (oldest - newest));
+  const y = (value) => (low === high ? bottom / 2 : 4 + (bottom - 4) * (1 - (value - low) / (high - low)));
+  const line = points.map(([age, value]) => `${x(age).toFixed(1)},${y(value).toFixed(1)}`).join(" L");
+  const label = (value) => h("text", { class: "small", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, show(value));
+  const text = `${title}: from ${show(values[0])} to ${show(values[values.length - 1])} in ${seconds(oldest - newest)}`;
+  return h("svg", { width, height, role: "img", "aria-label": text }, h("title", {}, text),
+    hasAxis && [
+      [...new Set([low, high])].map((value) => [h("line", { class: "axis", x1: left, x2: width, y1: y(value), y2: y(value) }), label(value)]),
+      h("text", { class: "small", x: left, y: height - 2 }, `${seconds(oldest)} ago`),
+      h("text", { class: "small", x: width, y: height - 2, "text-anchor": "end" }, `${seconds(newest)} ago`),
+    ],
+    h("path", { class: "line", d: `M${line}` }));
 }
 
 function niceCeiling(value) {

@@ -5,10 +5,11 @@ import { components } from "./components.js";
 import { configuration } from "./configuration.js";
 import { failures } from "./failures.js";
 import { overview } from "./overview.js";
+import { state } from "./state.js";
 import { waves } from "./waves.js";
 
-const VIEWS = { overview, waves, components, failures, configuration };
-const TITLES = { overview: "Overview", waves: "Checkpoints", components: "Components", failures: "Failures", configuration: "Configuration" };
+const VIEWS = { overview, waves, components, state, failures, configuration };
+const TITLES = { overview: "Overview", waves: "Checkpoints", components: "Components", state: "State", failures: "Failures", configuration: "Configuration" };
 const EVERY_MS = 1500;
 const PATIENCE_MS = 5000;
 const STATUS = { ACTIVE: "good", STARTING: "warn", FAILED: "bad" };

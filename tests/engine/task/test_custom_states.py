@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine.figures.state_sizes import total
 from anchorbolt.errors import CodecMismatch, ConfigError, FaultInjected, StateError, StateRegressed, TopologyError
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.state_backends import AttemptState, KeyValueState, State
@@ -171,8 +172,21 @@ def test_a_decided_wave_waits_for_the_bolt_whose_custom_state_it_changes(job: Jo
 
 
 def test_a_custom_state_has_no_entries_for_the_handle_to_read(job: Job) -> None:
+    handle = job.run("a")
     with pytest.raises(StateError, match="state of its own class"):
-        job.run("a").state("storm")
+        handle.state("storm")
+    with pytest.raises(StateError, match="state of its own class"):
+        handle.lookup("storm", "a")
+    assert list(handle.lookup("count", "a").values()) == [1]
+
+
+def test_the_size_of_a_custom_state_is_unknown(job: Job) -> None:
+    handle = job.run("a")
+    handle.state_sizes.start()
+    handle.state_sizes.close()
+    sizes = handle.state_sizes.measured().tasks
+    assert sizes["storm", 0] == sizes["attempts", 1] == (None, None)
+    assert total(size for task, size in sizes.items() if task[0] == "count").keys == 1
 
 
 class Returns(MemoryStateProvider):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
-from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, key_from_text
+from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry
 from anchorbolt.migration_tools.inspect.inspection import get_entries, measured, namespace_summaries, scan_entries
 from anchorbolt.serialization import JsonCodec, MsgpackCodec
 from anchorbolt.serialization.schema import tagged
@@ -14,6 +14,7 @@ from anchorbolt.serialization.serializers import PickleCodec, Serializer, Serial
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing.conformance.base import staged
+from anchorbolt.util.values import key_from_text
 from tests.migration_tools.conftest import ALL, HEADER, MSGPACK, put
 
 encode = MsgpackCodec().encode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.migration_tools.inspect.json_format import as_json, as_text
+from anchorbolt.util.values import as_json, as_text
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,23 @@
-"""Formats values of a store as JSON and as text. Of a user's class it calls only `__repr__`.
+"""Values of a store as people read them, in JSON and as text, and keys as people type them.
 
-A value that Storm wrote has its own form (docs/storm_bytes.md).
+Of a user's class only `__repr__` is called. A value that Storm wrote has its own form (docs/storm_bytes.md).
 
 A value that JSON lacks becomes an object with one name that starts with `$`: `$bytes` (Base64), `$tuple`, `$set`,
 `$frozenset`, `$map` (pairs, for a dict with other keys than plain text), `$float` (nan, inf, -inf), `$datetime`,
 `$date`, `$time`, `$timedelta` (seconds), `$decimal`, `$uuid`, `$complex`; `$repr` for any other value.
 """
 
+import ast
 import datetime as dt
 import decimal
+import json
 import math
 import sys
 import uuid
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
-
-from anchorbolt.storm.kryo.values import JavaValue
 
 _DEEPEST = 64
 _SCALARS: dict[type, Callable[[Any], Any]] = {
@@ -32,9 +33,21 @@ _SCALARS: dict[type, Callable[[Any], Any]] = {
 }
 
 
+class OwnForm(ABC):
+    """A value that says itself how it is shown."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts, lists, strings, numbers and booleans."""
+
+    @abstractmethod
+    def describe(self, limit: int) -> str:
+        """Return the first `limit` characters of the text for people."""
+
+
 def as_json(value: Any, depth: int = 0) -> Any:
     kind = type(value)
-    if isinstance(value, JavaValue):
+    if isinstance(value, OwnForm):
         return value.to_json()
     if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
         return value
@@ -60,7 +73,7 @@ def printable(text: str) -> str:
 
 def as_text(value: Any, limit: int = sys.maxsize) -> str:
     """Return a value as a Python literal of at most `limit` characters; control characters are escaped."""
-    if isinstance(value, JavaValue):
+    if isinstance(value, OwnForm):
         return printable(value.describe(limit))
     try:
         text = repr(value)
@@ -69,3 +82,27 @@ def as_text(value: Any, limit: int = sys.maxsize) -> str:
     if type(value).__module__ not in ("builtins", "datetime", "decimal", "uuid"):
         text = text.encode("unicode_escape").decode()  # a user's repr may contain anything
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+def key_from_text(text: str) -> Any:
+    r"""Return the key that a text on a command line or on a page means.
+
+    The text is parsed as JSON (`7`, `true`, `"7"`; a list is a tuple), or else as a Python literal (`('a', 1)`,
+    `b'\x00'`). If it is neither, the key is the text itself.
+    """
+    try:
+        return _hashable(json.loads(text, parse_constant=_refuse))
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return _hashable(ast.literal_eval(text.strip()))
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)  # NaN and Infinity are not JSON; as keys they are text
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
