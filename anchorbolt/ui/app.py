@@ -21,11 +21,12 @@ from anchorbolt.ui.answers import Answers, TooManyAnswers
 from anchorbolt.ui.guard import Guard, refused
 from anchorbolt.ui.model.component import MOST_TASKS, SORTS, component
 from anchorbolt.ui.model.configuration import configuration
+from anchorbolt.ui.model.failures import failures
 from anchorbolt.ui.model.graph import graph
 from anchorbolt.ui.model.now import now, readiness
 from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation
 from anchorbolt.ui.model.topology import DEFAULT_WINDOW, summary, topology
-from anchorbolt.ui.model.waves import MOST_WAVES, failures, wave, waves
+from anchorbolt.ui.model.waves import MOST_WAVES, wave, waves
 from anchorbolt.ui.openapi import description
 
 _log = logging.getLogger("anchorbolt.ui")

@@ -248,7 +248,7 @@ def summarise(wave: CommittedWave) -> WaveReport:
         batch_id=wave.batch_id,
         rounds=wave.rounds,
         losses=wave.losses,
-        round_failures=tuple(wave.round_failures),
+        round_failures=tuple(each.reason for each in wave.round_failures),
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         bytes_shuffled=sum(report.bytes_out for report in reports),

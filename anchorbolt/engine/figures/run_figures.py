@@ -108,6 +108,12 @@ class RunFigures:
             return self._tasks.tasks(window, self._clock())
 
     @property
+    def dead_letters(self) -> int:
+        """The number of dead letters of all spouts."""
+        with self._lock:
+            return int(sum(each.all_time[SpoutFigure.DEAD_LETTERS] for each in self._spouts.values()))
+
+    @property
     def age_s(self) -> float:
         """The seconds since the run began."""
         return self._clock() - self._began

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
+from anchorbolt.engine.history.failures import MOST_LETTERS, Letter, has_failed, letter_of
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record
 from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
-from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.state import NOTHING_COMMITTED
@@ -32,11 +32,12 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _REPORTS_KEPT = 1000
 _RECORDS_KEPT = 300
+_FAILED_RECORDS_KEPT = 100
 
 WaveListener = Callable[[WaveReport], None]
 
-WaveCommitted = Callable[[WaveReport, Sequence[TaskReport]], None]
-"""Called after each committed wave, with the reports of its tasks."""
+WaveCommitted = Callable[[WaveReport, CommittedWave], None]
+"""Called after each committed wave."""
 
 
 class Waves(Protocol):
@@ -86,6 +87,8 @@ class RunHandle:
         self._listener = listener
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
         self._records: deque[Record] = deque(maxlen=_RECORDS_KEPT)
+        self._failed_records: deque[Record] = deque(maxlen=_FAILED_RECORDS_KEPT)
+        self._letters: deque[Letter] = deque(maxlen=MOST_LETTERS)
         self.figures = RunFigures(plan)
         self._ended = threading.Event()
         self._stop_requested = threading.Event()
@@ -141,6 +144,16 @@ class RunHandle:
     def records(self) -> Sequence[Record]:
         """The latest 300 records of this run's history, oldest first, as `anchorbolt history --json` prints them."""
         return list(self._records)
+
+    @property
+    def failed_records(self) -> Sequence[Record]:
+        """The latest 100 records of waves with a failure, and of a failed end, oldest first."""
+        return list(self._failed_records)
+
+    @property
+    def dead_letters(self) -> Sequence[Letter]:
+        """The latest 100 dead letters of this run, oldest first, with the traceback if a bolt raised."""
+        return list(self._letters)
 
     @property
     def recovery(self) -> RecoveryReport:
@@ -250,15 +263,19 @@ class RunHandle:
             finally:
                 storage.close()
 
-    def _add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
-        self.figures.add(report, tasks)
-        self._record(wave_record(self._recovery.generation, report, tasks, time.time()))
+    def _add(self, report: WaveReport, wave: CommittedWave) -> None:
+        self.figures.add(report, wave.reports)
+        letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
+        self._letters += letters
+        self._record(wave_record(self._recovery.generation, report, wave, letters, time.time()))
         self._reports.append(report)
         if self._listener is not None:
             self._listener(report)
 
     def _record(self, record: Record) -> None:
         self._records.append(record)
+        if has_failed(record):
+            self._failed_records.append(record)
         if self._history is not None:
             self._history.add(record)
 

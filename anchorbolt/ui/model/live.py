@@ -58,6 +58,9 @@ class LiveRun:
             window=cache(lambda window: _window(handle.figures.over(window))),
             now=_now(handle, last, commit_age_s),
             failure=None if failure is None else {"error": type(failure).__name__, "text": str(failure)},
+            failed_records=handle.failed_records,
+            letters=handle.dead_letters,
+            dead_letters=handle.figures.dead_letters,
             failed_messages=[
                 {"txid": report.txid, "spout": each.spout, "component": each.component, "task": each.task_index}
                 | {"messageId": str(each.msg_id)[:100], "reason": each.reason}
@@ -95,7 +98,7 @@ def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now
     return Now(
         wave=None
         if wave is None
-        else RunningWave(wave.txid, wave.phase, wave.round, wave.failure, time.monotonic() - wave.began),
+        else RunningWave(wave.txid, wave.phase, wave.round, wave.failure, time.monotonic() - wave.began, wave.failures),
         waiting=dict(handle.waiting),
         losses=handle.losses,
         messages_in_flight=handle.messages_in_flight,

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from anchorbolt.checkpoint.failed_round import FailedRound
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.figures.tasks import Edge, Figure
 from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
+from anchorbolt.engine.history.failures import Letter
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
 
@@ -74,6 +76,7 @@ class RunningWave:
     round: int
     failure: str  # of the round before
     seconds: float
+    failures: Sequence[FailedRound] = ()  # its first rounds that failed
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,10 @@ class Observation:
     window: Callable[[str], WindowFigures]  # for each of `ALL_WINDOWS`
     now: Now = field(default_factory=Now)
     failure: Mapping[str, str] | None = None  # `error` and `text`
+    failed_records: Sequence[Record] = ()  # the latest, oldest first
     failed_messages: Sequence[Mapping[str, Any]] = ()
+    letters: Sequence[Letter] = ()  # the latest dead letters, oldest first
+    dead_letters: int = 0  # all that are known
     configuration: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
