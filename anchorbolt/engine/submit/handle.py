@@ -17,6 +17,7 @@ from anchorbolt.engine.history.failures import MOST_LETTERS, Letter, has_failed,
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record
 from anchorbolt.engine.history.writer import HistoryWriter
+from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
 from anchorbolt.errors import ConfigError, StateError
@@ -170,6 +171,21 @@ class RunHandle:
         """The number of messages of rich spouts that are neither acked nor failed. `stop` waits for them."""
         spouts = self._runner.spouts
         return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
+
+    @property
+    def oldest_message_s(self) -> float:
+        """The seconds since the oldest message in flight was emitted; 0 without rich spouts or messages.
+
+        A message that an earlier driver left in flight is as old as this run.
+        """
+        spouts = self._runner.spouts
+        return 0.0 if spouts is None or spouts.rich is None else spouts.rich.oldest_message_s
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """What holds the rich spouts back now; None if the topology has none."""
+        spouts = self._runner.spouts
+        return None if spouts is None or spouts.rich is None else spouts.rich.throttle()
 
     @property
     def losses(self) -> int:
