@@ -147,6 +147,16 @@ NOW = _object(
     messagesInFlight=_WHOLE,
     throttled=_TEXT,
     throttledBy=_or_null(_TASK),
+    throttle=_or_null(
+        _object(
+            reason=_TEXT,
+            by=_or_null(_TASK),
+            **dict.fromkeys(("seconds", "windowSeconds", "ofSeconds"), _NUMBER),
+            spouts=_list(_object(spout=_TEXT, messagesInFlight=_WHOLE, most=_or_null(_WHOLE), tasksHeld=_WHOLE)),
+        )
+    ),
+    oldestMessageSecs=_NUMBER,
+    longCalls=_list(_object(**dict.fromkeys(("kind", "method", "stack"), _TEXT), **_TASK_KEYS, seconds=_NUMBER)),
     offsetsBehind=_or_null(_WHOLE),
     failure=_FAILURE,
 )
@@ -162,8 +172,14 @@ FAILURES = _object(
     rounds=_list(_object(at=_NUMBER, txid=_WHOLE, rounds=_WHOLE, reasons=_list(_TEXT), **_TASK_KEYS, traceback=_TEXT)),
     ends=_list(_object(at=_NUMBER, txid=_WHOLE, status=_TEXT, error=_TEXT, text=_TEXT)),
     messages=_list(
-        _object(**dict.fromkeys(("spout", "component", "messageId", "reason"), _TEXT), txid=_WHOLE, task=_WHOLE)
+        _object(
+            **dict.fromkeys(("spout", "component", "messageId", "reason"), _TEXT),
+            txid=_WHOLE,
+            task=_WHOLE,
+            timedOut=_FLAG,
+        )
     ),
+    timedOut=_list(_object(spout=_TEXT, **_TASK_KEYS, messages=_WHOLE)),
     letters=_list(
         _object(
             **dict.fromkeys(("spout", "message", "reason", "traceback"), _TEXT),

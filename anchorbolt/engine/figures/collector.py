@@ -112,6 +112,9 @@ class RunCollector(Collector):
         waiting = [((waits_for,), seconds) for waits_for, seconds in run.waiting.items()]
         yield families.gauge("waiting_seconds", text, waiting, ["waits_for"])
         yield from of_messages(families, run)
+        text = "For how long a call of a bolt or spout has not returned, from two seconds on."
+        calls = [((each.kind, each.component, str(each.task_index)), each.seconds) for each in run.long_calls]
+        yield families.gauge("call_seconds", text, calls, ["kind", *_TASK])
         if last is not None and last.offsets_behind is not None:
             text = "Offsets that the sources had and no wave had read when the last wave ended."
             yield families.gauge("source_offsets_behind", text, last.offsets_behind)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
@@ -20,6 +21,7 @@ from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.state import NOTHING_COMMITTED
@@ -196,6 +198,27 @@ class RunHandle:
     def current_wave(self) -> CurrentWave | None:
         """The wave that runs now; None between two waves."""
         return self._spout.current_wave
+
+    @property
+    def tasks(self) -> tuple[int, int, int]:
+        """Of the last job for bolts: its ended tasks, all its tasks if it still runs, and the executed tuples.
+
+        All are 0 on an engine that does not tell.
+        """
+        return 0, 0, 0
+
+    @property
+    def unended_tasks(self) -> Sequence[TaskKey]:
+        """The tasks of bolts that the current round waits for, by level.
+
+        Empty if no round runs, if it runs only some tasks, and on an engine that does not tell.
+        """
+        return ()
+
+    @property
+    def long_calls(self) -> Sequence[LongCall]:
+        """The calls of bolts, spouts and emitters that have not returned for two seconds, the longest first."""
+        return long_calls(self.topology)
 
     @property
     def waiting(self) -> Mapping[str, float]:

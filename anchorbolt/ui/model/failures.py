@@ -8,6 +8,7 @@ from typing import Any
 from anchorbolt.engine.history.failures import raised_in
 from anchorbolt.ui.model.observation import Observation
 
+_MOST = 100
 _NOBODY = {"component": "", "task": -1, "traceback": ""}
 
 
@@ -30,6 +31,10 @@ def failures(seen: Observation) -> dict[str, Any]:
         "rounds": rounds,
         "ends": ends,
         "messages": list(seen.failed_messages),
+        "timedOut": [
+            {"spout": spout, "component": component, "task": index, "messages": number}
+            for (spout, (component, index)), number in sorted(seen.timed_out.items(), key=lambda each: -each[1])[:_MOST]
+        ],
         "letters": list(seen.letters[::-1]),
         "deadLetters": seen.dead_letters,
     }

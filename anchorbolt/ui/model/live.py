@@ -63,10 +63,11 @@ class LiveRun:
             dead_letters=handle.figures.dead_letters,
             failed_messages=[
                 {"txid": report.txid, "spout": each.spout, "component": each.component, "task": each.task_index}
-                | {"messageId": str(each.msg_id)[:100], "reason": each.reason}
+                | {"messageId": str(each.msg_id)[:100], "reason": each.reason, "timedOut": each.timed_out}
                 for report in reversed(reports)
                 for each in report.failures
             ][:_MOST_FAILED_MESSAGES],
+            timed_out=handle.figures.timed_out,
             configuration=handle.plan.conf,
             origins=self._origins,
             facts=self._facts,
@@ -94,7 +95,8 @@ def starting(topology: str, max_checkpoint_age_s: float, began: float) -> Observ
 
 def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now:
     wave = handle.current_wave
-    ended, tasks, _ = getattr(handle, "tasks", (0, 0, 0)) if wave is not None else (0, 0, 0)
+    ended, tasks, _ = handle.tasks if wave is not None else (0, 0, 0)
+    throttle = handle.throttle
     return Now(
         wave=None
         if wave is None
@@ -105,9 +107,11 @@ def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now
         commit_age_s=commit_age_s,
         tasks_ended=ended,
         tasks_all=tasks,
-        unended=getattr(handle, "unended_tasks", ()) if wave is not None else (),
-        throttled="" if last is None else last.throttled,
-        throttled_by=None if last is None else last.throttled_by,
+        unended=handle.unended_tasks if wave is not None else (),
+        long_calls=handle.long_calls,
+        oldest_message_s=handle.oldest_message_s,
+        throttled="" if throttle is None else throttle.reason,
+        throttle=throttle,
         offsets_behind=None if last is None else last.offsets_behind,
     )
 
