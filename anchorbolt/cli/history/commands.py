@@ -19,7 +19,7 @@ def history(
     only_failed: Annotated[
         bool,
         typer.Option(
-            "--failed", help="Only waves with failed rounds, failed messages or dead letters, and runs that failed."
+            "--failed", help="Only waves with several rounds, failed messages or dead letters, and runs that failed."
         ),
     ] = False,
     slow: Annotated[

@@ -63,6 +63,7 @@ def test_a_task_that_is_only_slow_is_not_warned_of(caplog: pytest.LogCaptureFixt
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_a_run_tells_which_call_does_not_return_and_where_it_is() -> None:
     released.clear()
     handle = LocalCluster().submit(topology(Stuck(), 3), {"topology.state.checkpoint.interval.ms": 100})
