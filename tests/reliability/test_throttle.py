@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.throttle import SpoutLoad, ThrottleTimes, loads_of
@@ -77,6 +78,12 @@ def test_a_run_tells_that_its_spouts_are_at_the_limit_of_pending_messages_and_ho
     assert 20 <= handle.oldest_message_s < 25
     clock.advance(20)
     wait_until(lambda: sum(handle.figures.timed_out.values()) == 4, "time-outs", 30)
-    assert handle.figures.timed_out.keys() == {("in", ("keeps", 0))}
+    assert handle.figures.timed_out == {("in", ("keeps", 0)): 4}
+    registry = CollectorRegistry()
+    registry.register(handle.collector())
+    labels = {"topology": "keeping", "spout": "in", "component": "keeps", "task": "0"}
+    assert registry.get_sample_value("anchorbolt_timed_out_messages_total", labels) == 4
+    assert registry.get_sample_value("anchorbolt_oldest_message_seconds", {"topology": "keeping"}) == 0
+    assert registry.get_sample_value("anchorbolt_throttled_seconds_total", {"topology": "keeping"}) == 0
     assert handle.oldest_message_s == 0
     assert handle.stop(60)
