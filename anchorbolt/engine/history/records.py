@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from anchorbolt.checkpoint.spout import CommittedWave, RecoveryReport
+from anchorbolt.checkpoint.failed_round import FailedRound
+from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.engine.driver.rounds import PHASES, WaveReport
 from anchorbolt.engine.history.failures import Letter, letters_in_record, raised_in
 from anchorbolt.engine.history.graph import Graph
@@ -50,10 +51,15 @@ def end_record(generation: int, txid: int, status: str, failure: BaseException |
 
 
 def wave_record(
-    generation: int, report: WaveReport, wave: CommittedWave, letters: Sequence[Letter], at: float
+    generation: int,
+    report: WaveReport,
+    tasks: Sequence[TaskReport],
+    at: float,
+    *,
+    failed_rounds: Sequence[FailedRound] = (),
+    letters: Sequence[Letter] = (),
 ) -> Record:
-    """Return the record of a committed wave; `letters` are its dead letters."""
-    tasks: Sequence[TaskReport] = wave.reports
+    """Return the record of a committed wave, with its failed rounds and dead letters."""
     record = {
         "kind": "wave",
         "at": at,
@@ -65,7 +71,7 @@ def wave_record(
         "rounds": report.rounds,
         "losses": report.losses,
         "failures": list(report.round_failures),
-        "raised": raised_in(wave.round_failures),
+        "raised": raised_in(failed_rounds),
         "executed": dict(report.tuples_in),
         "emitted": dict(report.tuples_out),
         "bytes_shuffled": report.bytes_shuffled,

@@ -306,7 +306,8 @@ class RunHandle:
         self.figures.add(report, wave.reports)
         letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
         self._letters += letters
-        self._record(wave_record(self._recovery.generation, report, wave, letters, time.time()))
+        told, failed = (self._recovery.generation, report, wave.reports), wave.round_failures
+        self._record(wave_record(*told, time.time(), failed_rounds=failed, letters=letters))
         self._reports.append(report)
         if self._listener is not None:
             self._listener(report)
