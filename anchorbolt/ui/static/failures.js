@@ -7,13 +7,13 @@ const SHOWN = 30; // of each table; the REST API has more
 
 export const failures = {
   fetch: (route, of) => of("failures"),
-  draw({ route, data }) {
+  draw({ route, data, now }) {
     const wave = (txid) => h("a", { href: link(route, `waves/${txid}`) }, `wave ${txid}`);
     const timedOut = data.timedOut.reduce((total, each) => total + each.messages, 0);
     return [
       h("div", { class: "tiles" },
         tile("Waves with failed rounds", number(data.rounds.length), "the latest"),
-        tile("Failed messages", number(data.messages.length), "the latest"),
+        now.isLive && tile("Failed messages", number(data.messages.length), "the latest"),
         timedOut > 0 && tile("Timed out", number(timedOut), "messages"),
         tile("Dead letters", number(data.deadLetters))),
       data.run && card("The run failed", h("p", {}, h("b", {}, data.run.error)), h("pre", {}, data.run.text)),
