@@ -12,6 +12,7 @@ import numpy as np
 
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, is_in, union_of
 from anchorbolt.acker.stored_tree import OpenTree
+from anchorbolt.acker.tree_ages import TreeAges
 from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.intake import Chunk
@@ -36,6 +37,7 @@ class FailedMessage(NamedTuple):
     position: int = 0  # in the chunk
     is_hopeless: bool = False  # it is not to be tried again
     holder: tuple[str, int] | None = None  # of a time-out: the task that held a tuple of the tree last, if known
+    timed_out: bool = False
 
     def __str__(self) -> str:
         by = f"bolt {self.component!r}, task {self.task_index}: " if self.component else ""
@@ -83,6 +85,10 @@ class InFlight:
         self._open = 0
         self._tasks = tasks
         self._inherited: dict[int, str] = {}  # by root: the spout
+        self._inherited_since: float | None = None  # None if there are none
+        self._ages = TreeAges()
+        self._block = (0, 0)  # of the wave's roots, see `ids_of`
+        self._wave_since: float | None = None  # the oldest message of the wave; None between two waves
         self._excluded: dict[int, Failure] = {}
         self._hopeless: set[int] = set()  # of them those that are not to be tried again
         self._verdicts: Sequence[Verdict] = ()
@@ -93,6 +99,7 @@ class InFlight:
         """Take over the trees that earlier runs left open: the root, the spout's id and the tree."""
         self._inherited = {root: component for root, component, _ in trees}
         self._open += len(self._inherited)
+        self._inherited_since = now if self._inherited else None
         if self._timeout_s is not None and self._inherited:
             roots = np.sort(np.array(list(self._inherited), np.uint64))
             self._cohorts.append(_Cohort(now + self._timeout_s, roots))
@@ -107,12 +114,25 @@ class InFlight:
         """When the next open trees expire; None if no tree is open, or none expires."""
         return self._cohorts[0].deadline if self._cohorts and self._open else None
 
-    def begin(self, chunks: Mapping[int, Sequence[Chunk]], now: float) -> Mapping[int, Sequence[RootedChunk]]:
-        """Draw the roots of a wave's messages, by the id of the spout's task."""
+    @property
+    def oldest_since(self) -> float | None:
+        """Since when the oldest message is neither acked nor failed; None if there is none. To be asked on any thread.
+
+        The messages of a wave are as old as its oldest one, and those of earlier runs as old as this run.
+        """
+        known = (self._ages.oldest_since, self._wave_since, self._inherited_since)
+        return min((since for since in known if since is not None), default=None)
+
+    def begin(
+        self, chunks: Mapping[int, Sequence[Chunk]], now: float, since: float | None = None
+    ) -> Mapping[int, Sequence[RootedChunk]]:
+        """Draw the roots of a wave's messages, by the id of the spout's task; the oldest was emitted at `since`."""
         self._excluded, self._verdicts, self._settlements, self._hopeless = {}, (), None, set[int]()
         count = sum(chunk.size for each in chunks.values() for chunk in each)
         # At once: while the spouts emit on other threads, each operation on an array may wait for them.
-        roots = ids_of(self._ids.draw(count), count)
+        self._block = base, _ = self._ids.draw(count), count
+        self._wave_since = (now if since is None else since) if count else None
+        roots = ids_of(base, count)
         self._chunks, start = {}, 0
         for task, each in chunks.items():
             rooted = self._chunks[task] = list[RootedChunk]()
@@ -175,14 +195,19 @@ class InFlight:
     def settle(self, now: float) -> Mapping[Emitter, Settlement]:
         """Return what becomes of the messages. To be called when the wave has committed."""
         settlements = self.settlements()
-        gone = 0
+        gone: list[int] = []
         for verdict in self._verdicts:
             failed = [failure.root for failure in verdict.failed if failure.msg_id is not None]
-            for root in [*verdict.completed.tolist(), *verdict.timed_out.tolist(), *failed]:
-                self._inherited.pop(root, None)
-                gone += 1
-        self._open -= gone
-        self._keep_time(union_of(verdict.opened for verdict in self._verdicts), now)
+            gone += [*verdict.completed.tolist(), *verdict.timed_out.tolist(), *failed]
+        for root in gone if self._inherited else ():
+            self._inherited.pop(root, None)
+        self._open -= len(gone)
+        opened = union_of(verdict.opened for verdict in self._verdicts)
+        self._keep_time(opened, now)
+        self._ages.remove(np.array(gone, np.uint64))
+        self._ages.add(*self._block, now if self._wave_since is None else self._wave_since, len(opened))
+        self._wave_since = None
+        self._inherited_since = self._inherited_since if self._inherited else None
         return settlements
 
     def _settle_earlier(self, settled: defaultdict[Emitter, Settlement]) -> None:
@@ -195,7 +220,7 @@ class InFlight:
                 held = "" if holder is None else f"; {holder[0]!r}, task {holder[1]}, held a tuple of it last"
                 reason = f"timed out after {self._timeout_s} s{held}"
                 settled[self._emitter(root, tree.spout_task)].failed.append(
-                    FailedMessage(unpack(tree.msg_id), "", -1, reason, holder=holder)
+                    FailedMessage(unpack(tree.msg_id), "", -1, reason, holder=holder, timed_out=True)
                 )
             for failure in verdict.failed:
                 if failure.msg_id is not None:

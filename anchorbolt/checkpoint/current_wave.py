@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from time import monotonic
 
+from anchorbolt.checkpoint.failed_round import FailedRound
+
 
 @dataclass(frozen=True)
 class CurrentWave:
@@ -12,4 +14,5 @@ class CurrentWave:
     phase: str = "prepare"  # then `decide`, then `commit`
     round: int = 1
     failure: str = ""  # why the round before failed, in one line; empty in the first round
+    failures: tuple[FailedRound, ...] = ()  # its first ten rounds that failed
     began: float = field(default_factory=monotonic)

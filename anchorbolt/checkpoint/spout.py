@@ -18,6 +18,7 @@ from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
+from anchorbolt.checkpoint.failed_round import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Batch
@@ -36,7 +37,7 @@ _log = logging.getLogger("anchorbolt.checkpoint")
 _FINAL = (errors.StateCorrupted, errors.CodecMismatch, errors.ConfigError, errors.QueryChanged, errors.TopologyError)
 """Errors that another round of the same batch cannot cure."""
 
-_REASONS = 10
+_FAILURES_KEPT = 10
 _READS = 5
 _PAUSE_S = 0.3
 
@@ -59,7 +60,7 @@ class CommittedWave:
     batch_id: int
     rounds: int  # 1 if nothing failed
     losses: int  # of the rounds before the last: those that failed because Spark or the network lost something
-    round_failures: Sequence[str]  # why rounds failed, in one line each; the first ten
+    round_failures: Sequence[FailedRound]  # the first ten
     reports: Sequence[Any]
     dead_letters: Sequence[DeadLetter]
     round_ms: float  # the last round
@@ -216,7 +217,6 @@ class CheckpointSpout:
         self._current = current = CurrentWave(transaction.txid)
         losses = self._losses = Losses(self._retry.timeout_s, self._max_batch_retries)
         rounds = failures = 0
-        reasons: list[str] = []
         backoff = self._retry.backoff()
         while True:
             rounds += 1
@@ -234,8 +234,9 @@ class CheckpointSpout:
             except NOT_OURS_ANY_MORE:
                 raise
             except errors.AnchorboltError as error:
-                self._current = current = replace(current, failure=reason_of(error))
-                reasons.append(current.failure)
+                failed = FailedRound.of(error)
+                failed_rounds = (*current.failures, failed)[:_FAILURES_KEPT]
+                self._current = current = replace(current, failure=failed.reason, failures=failed_rounds)
                 transaction.roll_back()
                 # A store that does not answer is not the batch's fault: it costs time, but none of the retries.
                 if isinstance(error, errors.StateUnavailable) and backoff.sleep_or_give_up(error):
@@ -261,7 +262,7 @@ class CheckpointSpout:
             batch_id=batch.batch_id,
             rounds=rounds,
             losses=losses.number,
-            round_failures=reasons[:_REASONS],
+            round_failures=current.failures,
             reports=prepared.reports,
             dead_letters=prepared.dead_letters,
             round_ms=(decided - started) * 1000,

@@ -43,7 +43,8 @@ _WINDOW = {"window": _TEXT, "windowHint": _TEXT, "windowSeconds": _NUMBER}
 _QUANTILES = _map(_object(count=_WHOLE, p50=_NUMBER, p99=_NUMBER))
 _FAILURE = _or_null(_object(error=_TEXT, text=_TEXT))
 _OF_WINDOW = {"window": _TEXT, "windowPretty": _TEXT}
-_TASK = _object(component=_TEXT, task=_WHOLE)
+_TASK_KEYS = {"component": _TEXT, "task": _WHOLE}
+_TASK = _object(**_TASK_KEYS)
 
 SUMMARY = _object(topologies=_list(_object(**_HEAD)))
 TOPOLOGY = _object(
@@ -146,6 +147,16 @@ NOW = _object(
     messagesInFlight=_WHOLE,
     throttled=_TEXT,
     throttledBy=_or_null(_TASK),
+    throttle=_or_null(
+        _object(
+            reason=_TEXT,
+            by=_or_null(_TASK),
+            **dict.fromkeys(("seconds", "windowSeconds", "ofSeconds"), _NUMBER),
+            spouts=_list(_object(spout=_TEXT, messagesInFlight=_WHOLE, most=_or_null(_WHOLE), tasksHeld=_WHOLE)),
+        )
+    ),
+    oldestMessageSecs=_NUMBER,
+    longCalls=_list(_object(**dict.fromkeys(("kind", "method", "stack"), _TEXT), **_TASK_KEYS, seconds=_NUMBER)),
     offsetsBehind=_or_null(_WHOLE),
     failure=_FAILURE,
 )
@@ -158,10 +169,25 @@ WAVES = _object(total=_WHOLE, waves=_list(_RECORD))
 WAVE = _RECORD
 FAILURES = _object(
     run=_FAILURE,
-    rounds=_list(_object(at=_NUMBER, txid=_WHOLE, rounds=_WHOLE, reasons=_list(_TEXT))),
+    rounds=_list(_object(at=_NUMBER, txid=_WHOLE, rounds=_WHOLE, reasons=_list(_TEXT), **_TASK_KEYS, traceback=_TEXT)),
     ends=_list(_object(at=_NUMBER, txid=_WHOLE, status=_TEXT, error=_TEXT, text=_TEXT)),
     messages=_list(
-        _object(**dict.fromkeys(("spout", "component", "messageId", "reason"), _TEXT), txid=_WHOLE, task=_WHOLE)
+        _object(
+            **dict.fromkeys(("spout", "component", "messageId", "reason"), _TEXT),
+            txid=_WHOLE,
+            task=_WHOLE,
+            timedOut=_FLAG,
+        )
+    ),
+    timedOut=_list(_object(spout=_TEXT, **_TASK_KEYS, messages=_WHOLE)),
+    letters=_list(
+        _object(
+            **dict.fromkeys(("spout", "message", "reason", "traceback"), _TEXT),
+            **_TASK_KEYS,
+            at=_NUMBER,
+            txid=_WHOLE,
+            tries=_WHOLE,
+        )
     ),
     deadLetters=_WHOLE,
 )

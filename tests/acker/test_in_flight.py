@@ -1,10 +1,60 @@
 """What the driver knows of tuple trees."""
 
+import numpy as np
+
 from anchorbolt.acker.in_flight import InFlight
 from anchorbolt.acker.stored_tree import OpenTree
+from anchorbolt.acker.verdict import Verdict
+from anchorbolt.serialization import pack
+from anchorbolt.spouts.intake import Chunk
 
 
 def test_a_tree_of_an_earlier_run_has_the_time_out_of_this_one() -> None:
     in_flight = InFlight("run", {1: ("in", 0)}, 10.0, excludes=False)
     in_flight.inherit([(7, "in", OpenTree(5, 1, 1, b"m"))], now=100.0)
     assert in_flight.next_deadline == 110.0
+
+
+def wave(in_flight: InFlight, since: float, *, opens: bool, completes: int | None = None) -> int:
+    """Run a wave of one message, which was emitted at `since`; return the root of its tree."""
+    [rooted] = in_flight.begin({1: [Chunk("default", 1, b"", ("m",))]}, since + 1, since)[1]
+    root = int(rooted.roots[0])
+    complete = [] if completes is None else [completes]
+    verdict = Verdict(
+        opened=np.array([root] if opens else [], np.uint64),
+        completed=np.array(complete, np.uint64),
+        completed_trees=[OpenTree(5, 1, 1, pack("m"))] * len(complete),
+    )
+    in_flight.judge([verdict])
+    in_flight.settle(since + 2)
+    return root
+
+
+def test_the_oldest_message_is_that_of_the_oldest_tree_that_is_still_open() -> None:
+    in_flight = InFlight("run", {1: ("in", 0)}, None, excludes=False)
+    assert in_flight.oldest_since is None
+    first = wave(in_flight, 100.0, opens=True)
+    second = wave(in_flight, 200.0, opens=True)
+    assert in_flight.oldest_since == 100.0
+    wave(in_flight, 300.0, opens=False, completes=first)
+    assert in_flight.oldest_since == 200.0
+    wave(in_flight, 400.0, opens=False, completes=second)
+    assert in_flight.oldest_since is None
+
+
+def test_the_messages_of_a_wave_that_runs_count_for_the_oldest() -> None:
+    in_flight = InFlight("run", {1: ("in", 0)}, None, excludes=False)
+    in_flight.begin({1: [Chunk("default", 1, b"", ("m",))]}, 101.0, 100.0)
+    assert in_flight.oldest_since == 100.0
+    in_flight.judge([Verdict()])
+    in_flight.settle(102.0)
+    assert in_flight.oldest_since is None
+
+
+def test_the_messages_of_an_earlier_run_are_as_old_as_this_one() -> None:
+    in_flight = InFlight("run", {1: ("in", 0)}, None, excludes=False)
+    in_flight.inherit([(7, "in", OpenTree(5, 1, 1, pack("m")))], now=100.0)
+    wave(in_flight, 200.0, opens=False)
+    assert in_flight.oldest_since == 100.0
+    wave(in_flight, 300.0, opens=False, completes=7)
+    assert in_flight.oldest_since is None

@@ -78,6 +78,9 @@ def test_a_time_out_goes_by_the_clock_and_names_who_held_the_tree(caplog: pytest
     [failure] = [failure for report in waves.handle.reports for failure in report.failures]
     assert failure[:4] == ("in", 1, "keeps", 0)
     assert "timed out" in failure.reason
+    assert failure.timed_out
+    assert waves.handle.figures.timed_out == {("in", ("keeps", 0)): 1}
+    assert waves.handle.oldest_message_s == 0
 
 
 @pytest.mark.parametrize("by", ["tuple", "handle"])

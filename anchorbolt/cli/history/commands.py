@@ -17,7 +17,10 @@ def history(
     overrides: Overrides = None,
     last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="So many of the latest.")] = 40,
     only_failed: Annotated[
-        bool, typer.Option("--failed", help="Only waves that needed several rounds, and runs that failed.")
+        bool,
+        typer.Option(
+            "--failed", help="Only waves with several rounds, failed messages or dead letters, and runs that failed."
+        ),
     ] = False,
     slow: Annotated[
         float | None, option("--slow", min=0, metavar="MS", help="Only waves that took at least so long.")
@@ -34,12 +37,13 @@ def history(
     from anchorbolt.cli.history.text import line_of, plotted
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
+    from anchorbolt.engine.history.failures import has_failed
     from anchorbolt.engine.history.segments import read_history
 
     folder = checkpoint_folder(place, load_conf(file=conf, overrides=overrides or ()).settings)
     records = list(read_history(folder))
     if only_failed:
-        records = [each for each in records if each.get("rounds", 1) > 1 or each.get("status") == "FAILED"]
+        records = [each for each in records if has_failed(each)]
     if slow is not None:
         records = [each for each in records if each.get("total_ms", -1) >= slow]
     records = records[-last:]

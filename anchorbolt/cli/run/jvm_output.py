@@ -6,7 +6,6 @@ import re
 import select
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -24,9 +23,6 @@ _USUAL = re.compile(
 
 # Spark ends workers that were idle for a minute; then PySpark's daemon prints a traceback with these lines.
 _OF_DAEMON = re.compile(r'Traceback \(most recent call last\):|  File ".*/pyspark/daemon\.py"')
-
-# The beginning of a warning of `anchorbolt.engine.task.watchdog`, as text or as the message of an event.
-_NOT_RETURNED = re.compile(r"""(?:.*: "?)?(bolt '[^']*', task \d+), has been in """)
 
 _QUIET_S = 0.1
 _MOST_WAITS = 10
@@ -61,8 +57,6 @@ class JvmOutput:
         self._to = to or StandardError()
         self._everything = everything  # whether to pass on the usual lines, too
         self._reader, self.descriptor = os.pipe()
-        self.not_returned: tuple[float, str] | None = None
-        """The last bolt that a worker has warned of, and when, by `time.monotonic`."""
         self._muted = False
         self._passed = threading.Event()
         threading.Thread(target=self._pass_on, name="anchorbolt-jvm-output", daemon=True).start()
@@ -86,8 +80,6 @@ class JvmOutput:
                 continue
             self._passed.set()
             held.append(line)
-            if warned := _NOT_RETURNED.match(line):
-                self.not_returned = (time.monotonic(), warned[1])
             if _OF_DAEMON.match(line) and not self._everything:
                 continue
             is_idle = line.startswith("BrokenPipeError") and any("/pyspark/daemon.py" in each for each in held)

@@ -191,7 +191,7 @@ class Run:
         display.begin(progress)
         try:
             while not self._ended(handle, progress):
-                progress.activity = self.engine.activity(progress.wave_began)
+                progress.activity = self.engine.activity()
                 display.refresh()
                 if self.stop_requested and not stopping:
                     stopping = True

@@ -87,12 +87,12 @@ class SparkEngine:
         self._handle = SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
         return self._handle
 
-    def activity(self, since: float) -> Activity:
-        """Return what the bolts are doing; one is named if it was warned of after `since`, by `time.monotonic`."""
+    def activity(self) -> Activity:
+        """Return what the bolts are doing; one that has not returned for two seconds is named."""
         if self._handle is None:
             return Activity()
-        warned = self._output.not_returned
-        waits_for = warned[1] if warned and warned[0] > since else None
+        calls = (each for each in self._handle.long_calls if each.kind == "bolt")
+        waits_for = next((f"bolt {each.component!r}, task {each.task_index}" for each in calls), None)
         return Activity(*self._handle.tasks, waits_for, self._handle.losses)
 
     def quieten(self) -> None:

@@ -161,7 +161,7 @@ class Pump:
         batch = self._spouts.next_batch(self._spout.record)
         with self._spouts.wave(self._spout, replays=True):
             wave = self._spout.run_wave(batch)
-        self._add(self._spouts.add_to(summarise(wave)), wave.reports)
+        self._add(self._spouts.add_to(summarise(wave)), wave)
 
 
 class MixedWaves:

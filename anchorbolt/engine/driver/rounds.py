@@ -154,6 +154,8 @@ class WaveReport:
     errors_reported: int = 0  # calls of `report_error`, and each `ReportedFailedException`
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout
+    messages_timed_out: Mapping[tuple[str, TaskKey], int] = field(default_factory=dict)
+    """Of the failed messages: those that timed out, by their spout and the task that held a tuple of them last."""
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by spout: tuples left out; not counted as acked
     failures: tuple[FailedTree, ...] = ()  # the first 100 of the failed messages, with their reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
@@ -248,7 +250,7 @@ def summarise(wave: CommittedWave) -> WaveReport:
         batch_id=wave.batch_id,
         rounds=wave.rounds,
         losses=wave.losses,
-        round_failures=tuple(wave.round_failures),
+        round_failures=tuple(each.reason for each in wave.round_failures),
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         bytes_shuffled=sum(report.bytes_out for report in reports),

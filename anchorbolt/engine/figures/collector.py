@@ -14,6 +14,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from anchorbolt.engine.figures.families import Distributions, Families, user_metric
+from anchorbolt.engine.figures.messages import of_messages
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.engine.figures.tasks import Figure
@@ -112,9 +113,10 @@ class RunCollector(Collector):
         text = "For how long the run has waited for something, such as its store."
         waiting = [((waits_for,), seconds) for waits_for, seconds in run.waiting.items()]
         yield families.gauge("waiting_seconds", text, waiting, ["waits_for"])
-        yield families.gauge("messages_in_flight", "Messages neither acked nor failed.", run.messages_in_flight)
-        text = "1 if the rich spouts were throttled when the last wave ended."
-        yield families.gauge("throttled", text, int(last is not None and last.throttled != ""))
+        yield from of_messages(families, run)
+        text = "For how long a call of a bolt or spout has not returned, from two seconds on."
+        calls = [((each.kind, each.component, str(each.task_index)), each.seconds) for each in run.long_calls]
+        yield families.gauge("call_seconds", text, calls, ["kind", *_TASK])
         if last is not None and last.offsets_behind is not None:
             text = "Offsets that the sources had and no wave had read when the last wave ended."
             yield families.gauge("source_offsets_behind", text, last.offsets_behind)

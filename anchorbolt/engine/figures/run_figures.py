@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
+from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.driver.rounds import PHASES, WaveReport
 from anchorbolt.engine.figures.latencies import STORE_OPERATIONS, Latencies
 from anchorbolt.engine.figures.registered import RegisteredMetrics
@@ -66,6 +68,7 @@ class RunFigures:
         self._store = Latencies(STORE_OPERATIONS, now)
         self._phases = Latencies(PHASES, now)
         self._registered = RegisteredMetrics({}, {})
+        self._timed_out = Counter[tuple[str, TaskKey]]()
         self._last: WaveReport | None = None
         self._last_at = now
 
@@ -85,6 +88,7 @@ class RunFigures:
             self._store.add(store, now)
             self._phases.add({phase: _one(getattr(report, f"{phase}_ms")) for phase in PHASES}, now)
             self._registered.add(tasks)
+            self._timed_out.update(report.messages_timed_out)
             self._last, self._last_at = report, now
 
     def over(self, window: str = ALL_TIME) -> Figures:
@@ -106,6 +110,18 @@ class RunFigures:
         """Return only the figures of tasks of a window. Raises KeyError for an unknown one."""
         with self._lock:
             return self._tasks.tasks(window, self._clock())
+
+    @property
+    def timed_out(self) -> Mapping[tuple[str, TaskKey], int]:
+        """How many messages timed out, by their spout and the task that held a tuple of them last."""
+        with self._lock:
+            return self._timed_out.copy()
+
+    @property
+    def dead_letters(self) -> int:
+        """The number of dead letters of all spouts."""
+        with self._lock:
+            return int(sum(each.all_time[SpoutFigure.DEAD_LETTERS] for each in self._spouts.values()))
 
     @property
     def age_s(self) -> float:

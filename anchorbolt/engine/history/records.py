@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from anchorbolt.checkpoint.failed_round import FailedRound
 from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.engine.driver.rounds import PHASES, WaveReport
+from anchorbolt.engine.history.failures import Letter, letters_in_record, raised_in
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.task.messages import TaskReport
 
@@ -48,8 +50,16 @@ def end_record(generation: int, txid: int, status: str, failure: BaseException |
     return record
 
 
-def wave_record(generation: int, report: WaveReport, tasks: Sequence[TaskReport], at: float) -> Record:
-    """Return the record of a committed wave."""
+def wave_record(
+    generation: int,
+    report: WaveReport,
+    tasks: Sequence[TaskReport],
+    at: float,
+    *,
+    failed_rounds: Sequence[FailedRound] = (),
+    letters: Sequence[Letter] = (),
+) -> Record:
+    """Return the record of a committed wave, with its failed rounds and dead letters."""
     record = {
         "kind": "wave",
         "at": at,
@@ -61,6 +71,7 @@ def wave_record(generation: int, report: WaveReport, tasks: Sequence[TaskReport]
         "rounds": report.rounds,
         "losses": report.losses,
         "failures": list(report.round_failures),
+        "raised": raised_in(failed_rounds),
         "executed": dict(report.tuples_in),
         "emitted": dict(report.tuples_out),
         "bytes_shuffled": report.bytes_shuffled,
@@ -70,12 +81,15 @@ def wave_record(generation: int, report: WaveReport, tasks: Sequence[TaskReport]
         "acked": sum(report.messages_acked.values()),
         "failed": sum(report.messages_failed.values()),
         "dead_letters": sum(report.dead_letters.values()),
+        "letters": letters_in_record(letters),
         "throttled": report.throttled,
         "offsets_behind": report.offsets_behind,
         "tasks": _spreads(tasks),
     }
     if len(encoded(record)) > MOST_BYTES:  # a topology of hundreds of components
         record["tasks"] = record["executed"] = record["emitted"] = {}
+    if len(encoded(record)) > MOST_BYTES:  # long texts, which JSON makes up to six times as long
+        record |= {"failures": list(report.round_failures[:1]), "raised": None, "letters": []}
     return record
 
 

@@ -28,6 +28,7 @@ from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.preparation import check_store, prepare_plan
+from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.topology.graph import Topology
 
 
@@ -101,7 +102,6 @@ class SparkRunHandle(RunHandle):
 
     @property
     def tasks(self) -> tuple[int, int, int]:
-        """Of the last job for bolts: its ended tasks, all its tasks if it still runs, and the executed tuples."""
         assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
         jobs = self._runner.jobs
         ended = dict(jobs.ended.value)  # a task that Spark has run twice counts once
@@ -109,10 +109,15 @@ class SparkRunHandle(RunHandle):
 
     @property
     def unended_tasks(self) -> Sequence[TaskKey]:
-        """The tasks of bolts that the current round waits for; empty if none runs, or if it runs only some tasks."""
         assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
         jobs, all_tasks = self._runner.jobs, self._plan.places
         if jobs.tasks != len(all_tasks):
             return ()
         ended = dict(jobs.ended.value)
         return [task for task in all_tasks if task not in ended]
+
+    @property
+    def long_calls(self) -> Sequence[LongCall]:
+        assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
+        calls = [*super().long_calls, *self._runner.calls.calls()]
+        return sorted(calls, key=lambda each: -each.seconds)

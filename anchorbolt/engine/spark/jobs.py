@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.spark.intake.client import IntakeAddress
 from anchorbolt.engine.spark.job_failures import failure_in
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, live_runs
@@ -62,6 +63,8 @@ def _accumulator(session: SparkSession, application: str) -> Ended:
 class RoundJobs:
     """The jobs of one plan. Of several that run at the same time, each has a `RoundJobs` of its own."""
 
+    calls: IntakeAddress  # where workers tell of long calls; set before `with_bolts`
+
     def __init__(self, session: SparkSession, plan: ExecutionPlan, pickled: bytes | None = None) -> None:
         self._session = session
         self._plan = plan
@@ -75,7 +78,7 @@ class RoundJobs:
         """Return the blobs for the driver, after the stages of the bolts from `first_level` on."""
         for level, tasks in list(enumerate(self._plan.levels, start=1))[first_level - 1 :]:
             frame = frame.repartitionById(len(tasks), frame["partition"]).mapInArrow(
-                self.stage("bolts", (level, self.ended)), ENVELOPE_SCHEMA
+                self.stage("bolts", (level, self.ended, self.calls)), ENVELOPE_SCHEMA
             )
         return frame
 

@@ -183,7 +183,7 @@ class WaveQuery:
         report = summarise(wave)
         if self.query is not None:  # None if the first wave ends before Spark has returned the query
             report = replace(report, offsets_behind=self._lag.offsets_behind(self.query))
-        self._add(report if self._spouts is None else self._spouts.add_to(report), wave.reports)
+        self._add(report if self._spouts is None else self._spouts.add_to(report), wave)
 
     def _failure(self, error: Exception) -> AnchorboltError:
         if changed := _OTHER_SOURCES.search(str(error)):

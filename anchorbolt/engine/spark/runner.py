@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
+from anchorbolt.engine.spark.intake.calls_server import CallServer
 from anchorbolt.engine.spark.intake.server import IntakeServer
 from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
 from anchorbolt.engine.spark.query import WaveQuery
@@ -46,6 +47,8 @@ class SparkRunner:
         if plan.graph.stream_spouts:
             known = known_sources(plan, folder)
             sources = source_rows(session, plan, self.jobs.pickled, known)  # may be refused, so before the intake
+        self.calls = CallServer(session)
+        self.jobs.calls = self.calls.address
         if self.spouts is not None:
             if plan.rich_spout_tasks or plan.replays_letters:
                 self._intake = IntakeServer(session, self.spouts)
@@ -98,8 +101,9 @@ class SparkRunner:
     def close_instances(self) -> None:
         """Have the workers call `cleanup` on the instances that they keep; leave nothing in Spark or on the driver."""
         live_runs.end(self._plan.run_id)
-        if self._intake is not None:
-            self._intake.close()
+        for server in (self.calls, self._intake):
+            if server is not None:
+                server.close()
         self.jobs.close_instances(self._plan.run_id)
         for jobs in (self.jobs, self._commits):
             jobs.close()

@@ -14,6 +14,7 @@ from pyspark import Accumulator, TaskContext
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
+from anchorbolt.engine.spark.intake.calls_client import report_long_calls
 from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
 from anchorbolt.engine.spark.worker_log import set_up_worker_log
@@ -56,10 +57,11 @@ Ended = Accumulator[list[tuple[TaskKey, int]]]
 def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches) -> _Batches:
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
-    The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many
-    partitions there are), `bolts` (level, and `Ended`), `emit` (the driver's address), `commit` (`Ended`), `checkpoint`
-    (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids of the
-    runs that have ended), `probe` (the places, the name of the probe's folder in each, and the content of its files).
+    The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many partitions there
+    are), `bolts` (level, `Ended`, and where the driver learns of long calls), `emit` (the driver's addresses, for
+    batches and for long calls), `commit` (`Ended`, and where the driver learns of long calls), `checkpoint` (checkpoint
+    tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids of the runs that have
+    ended), `probe` (the places, the name of the probe's folder in each, and the content of its files).
     """
     context = TaskContext.get()
     if context is None:
@@ -107,8 +109,11 @@ def _intake(
             yield from _to_arrow(sent(partition))
 
 
-def _bolts(plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended], batches: _Batches) -> _Batches:
-    level, ended = argument
+def _bolts(
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended, IntakeAddress], batches: _Batches
+) -> _Batches:
+    level, ended, calls = argument
+    report_long_calls(calls)
     task = plan.levels[level - 1][context.partitionId()]
 
     def sent() -> Iterator[Envelope]:
@@ -120,16 +125,22 @@ def _bolts(plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended
     return _to_arrow(sent())
 
 
-def _emit(plan: ExecutionPlan, context: TaskContext, address: IntakeAddress, batches: _Batches) -> _Batches:
+def _emit(
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[IntakeAddress, IntakeAddress], batches: _Batches
+) -> _Batches:
+    address, calls = argument
+    report_long_calls(calls)
     for _ in batches:
         task = plan.batch_spout, context.partitionId()
         yield from _to_arrow(run_emitter_task(plan, task, _round(plan, context), _registry, AskedBatchDriver(address)))
 
 
-def _commit(plan: ExecutionPlan, context: TaskContext, ended: Ended, batches: _Batches) -> _Batches:
+def _commit(
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[Ended, IntakeAddress], batches: _Batches
+) -> _Batches:
     """Run a task of the first level of a commit phase, which gets nothing from other tasks."""
     for _ in batches:
-        yield from _bolts(plan, context, (1, ended), iter(()))
+        yield from _bolts(plan, context, (1, *argument), iter(()))
 
 
 def _checkpoint(

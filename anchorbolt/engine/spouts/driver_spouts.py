@@ -117,6 +117,7 @@ class DriverSpouts:
             throttled_by=self.rich.throttled_by,
             messages_acked=self.rich.acked_messages,
             messages_failed=self.rich.failed_messages,
+            messages_timed_out=self.rich.timed_out_messages,
             failures=self.rich.failures,
         )
 

@@ -4,9 +4,12 @@ As in Storm 1.0, it needs no acks. Thread-safe.
 """
 
 import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.spouts.throttle import SpoutLoad, Throttle, ThrottleTimes
 
 _FIRST_TUPLES = 1000
 """As many wait at most before a wave has shown how fast the bolts are: the first waves must not last for minutes."""
@@ -36,10 +39,14 @@ class FlowControl:
     over the waves. So a bolt with a skewed task counts as slow as that task.
     """
 
-    def __init__(self, interval_ms: float, high: float, low: float, *, enabled: bool) -> None:
+    def __init__(
+        self, interval_ms: float, high: float, low: float, *, enabled: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._least_ms = self._interval_ms = interval_ms
         self._high, self._low = high, low
         self._enabled = enabled
+        self._clock = clock
+        self._times = ThrottleTimes()
         self._lock = threading.Lock()
         self._waiting = 0
         self._per_ms: float | None = None  # tuples; None before the first wave
@@ -73,7 +80,26 @@ class FlowControl:
                 self._slowest = load.slowest
                 self._judge()
 
+    def throttle(self, spouts: Sequence[SpoutLoad]) -> Throttle:
+        """Return what holds the spouts back now, with the load of each spout."""
+        with self._lock:
+            now, times = self._clock(), self._times
+            return Throttle(
+                reason=self.reason if self.is_throttled else "",
+                by=self.throttled_by if self.is_throttled else None,
+                seconds=times.current(now),
+                window_seconds=times.in_window(now),
+                total_seconds=times.total(now),
+                spouts=spouts,
+            )
+
     def _judge(self) -> None:
+        was_throttled = self.is_throttled
+        self._decide()
+        if self.is_throttled != was_throttled:
+            self._times.change(self._clock(), throttled=self.is_throttled)
+
+    def _decide(self) -> None:
         capacity = None if self._per_ms is None else self._per_ms * self._interval_ms
         if not self._enabled or self._waiting <= 0:
             self.is_throttled = False  # with nothing waiting no wave would come to end it

@@ -58,6 +58,7 @@ class HostedSpout:
         self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
         self._emitted = 0  # tuples that back pressure knows of
+        self._waiting_since: float | None = None  # when the oldest tuple that waits for a wave was emitted
         self._draining = False
         self.is_drained = False  # whether the spout has emitted its last tuple, because of `drain`
         # When `next_tuple` first and last returned without an emit, since one that emitted, or an ack or a fail.
@@ -77,6 +78,12 @@ class HostedSpout:
     def is_waiting(self) -> bool:
         """Whether emitted tuples wait for a wave."""
         return self._collector.emitted > self._collector.taken
+
+    @property
+    def waited_s(self) -> float:
+        """For how long the oldest tuple that waits for a wave has waited; 0 if none waits."""
+        since = self._waiting_since
+        return time.monotonic() - since if since is not None and self.is_waiting else 0.0
 
     @property
     def errors_reported(self) -> int:
@@ -108,6 +115,7 @@ class HostedSpout:
 
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call: the intake of the next wave."""
+        self._waiting_since = None
         chunks = self._collector.take()
         self._flow.take(sum(chunk.size for chunk in chunks))
         return chunks
@@ -128,14 +136,14 @@ class HostedSpout:
         if self.task[1] == 0:
             self._ack_again()
         self._call("activate")
-        self._count_emitted()
+        self._count_emitted(was_waiting=False)
 
     def step(self) -> Step:
         """Ack and fail what is settled, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
         collector = self._collector
         was_waiting = collector.emitted > collector.taken
         self._settle_all()
-        if self._count_emitted() and not was_waiting:
+        if self._count_emitted(was_waiting=was_waiting) and not was_waiting:
             return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
             self.is_drained = self._draining
@@ -147,7 +155,7 @@ class HostedSpout:
             if isinstance(error, AnchorboltError):
                 raise
             raise self.error_of(error, "next_tuple") from None
-        if self._count_emitted() or collector.dropped != dropped:
+        if self._count_emitted(was_waiting=was_waiting) or collector.dropped != dropped:
             self._empty = None
             return Step.EMITTED if was_waiting else Step.BEGAN
         now = time.monotonic()
@@ -165,12 +173,17 @@ class HostedSpout:
         """Close the spout. Raises `SpoutError`."""
         self._call("close")
 
-    def _count_emitted(self) -> bool:
-        """Tell back pressure what the spout has emitted since the last time; return whether it has."""
+    def _count_emitted(self, *, was_waiting: bool) -> bool:
+        """Tell back pressure what the spout has emitted since the last time; return whether it has.
+
+        `was_waiting` says whether tuples waited before. A wave may have taken them meanwhile.
+        """
         new = self._collector.emitted - self._emitted
         if new:
             self._emitted += new
             self._flow.add(new)
+            if not was_waiting or self._waiting_since is None:
+                self._waiting_since = time.monotonic()
         return new > 0
 
     def _is_known(self, msg_id: Any) -> bool:

@@ -16,10 +16,11 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
-from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees
+from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, timed_out
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.open_trees import open_trees
 from anchorbolt.engine.spouts.spout_host import SpoutHost
+from anchorbolt.engine.spouts.throttle import Throttle, loads_of
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
@@ -91,6 +92,7 @@ class RichSpouts:
         self._buried = Counter[str]()  # by spout: messages that the last decision acks as dead letters
         self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
         self.failed_messages: Mapping[str, int] = {}
+        self.timed_out_messages: Mapping[tuple[str, TaskKey], int] = {}  # by spout, and by the last holder
         self.failures: tuple[FailedTree, ...] = ()  # of the last committed wave
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
@@ -161,6 +163,16 @@ class RichSpouts:
         return sum(host.pending for host in self._hosts.values())
 
     @property
+    def oldest_message_s(self) -> float:
+        """The seconds since the oldest message in flight was emitted; 0 without one. May be called on any thread."""
+        since = self._in_flight.oldest_since
+        return max(self._waited_s(), 0.0 if since is None else self._clock() - since)
+
+    def _waited_s(self) -> float:
+        """Return for how long the oldest tuple has waited for a wave that takes it in."""
+        return max(host.waited_s for host in self._hosts.values())
+
+    @property
     def is_settled(self) -> bool:
         """Whether no tuple waits, and no message is in flight. Ask `is_drained` first: a spout may emit meanwhile."""
         return not any(host.is_waiting or not host.is_settled for host in self._hosts.values())
@@ -174,8 +186,9 @@ class RichSpouts:
         """Freeze what was emitted: it is the intake of the next wave."""
         self._wave_began = time.perf_counter()
         self._failures_reported = 0
+        now, waited = self._clock(), self._waited_s()
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
-        self._intake = self._in_flight.begin(taken, self._clock())
+        self._intake = self._in_flight.begin(taken, now, now - waited)
         for host in self._hosts.values():
             host.wake()
         if self._failed is not None and self._failed.has_dead:
@@ -201,6 +214,7 @@ class RichSpouts:
         acked = _by_spout(settlements, lambda settlement: len(settlement.acked))
         self.acked_messages = {spout: number - self._buried[spout] for spout, number in acked.items()}
         self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
+        self.timed_out_messages = timed_out(settlements)
         self.failures = failed_trees(settlements)
         for (component, task), settlement in settlements.items():
             for message in settlement.failed:
@@ -274,6 +288,11 @@ class RichSpouts:
     def throttled_by(self) -> TaskKey | None:
         """The task that throttles the spouts now; None if none does, or no wave had shown yet how fast it is."""
         return self._flow.throttled_by if self._flow.is_throttled else None
+
+    def throttle(self) -> Throttle:
+        """Return what holds the spouts back now. May be called on any thread."""
+        pending = [(component, host.pending) for (component, _), host in self._hosts.items()]
+        return self._flow.throttle(loads_of(pending, self._plan.settings.max_spout_pending))
 
     def _measure(self) -> None:
         spouts = self._plan.graph.spouts

@@ -72,7 +72,7 @@ class SpoutHost(HostedSpout):
 
     def _run(self) -> None:
         try:
-            with watched(self.task, self._plan.settings, "spout"):
+            with watched(self._plan, self.task, "spout"):
                 self.open()
                 self._opened.set()
                 while not self._closing:

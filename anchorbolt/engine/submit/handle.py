@@ -9,17 +9,20 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
-from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
 from anchorbolt.engine.figures.size_meter import SizeMeter
+from anchorbolt.engine.history.failures import MOST_LETTERS, Letter, has_failed, letter_of
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record
 from anchorbolt.engine.history.writer import HistoryWriter
+from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.submit import committed_state
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
-from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import StateError
 from anchorbolt.state_backends.state import NOTHING_COMMITTED
 from anchorbolt.util.locations import Folder
@@ -32,11 +35,12 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _REPORTS_KEPT = 1000
 _RECORDS_KEPT = 300
+_FAILED_RECORDS_KEPT = 100
 
 WaveListener = Callable[[WaveReport], None]
 
-WaveCommitted = Callable[[WaveReport, Sequence[TaskReport]], None]
-"""Called after each committed wave, with the reports of its tasks."""
+WaveCommitted = Callable[[WaveReport, CommittedWave], None]
+"""Called after each committed wave."""
 
 
 class Waves(Protocol):
@@ -86,6 +90,8 @@ class RunHandle:
         self._listener = listener
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
         self._records: deque[Record] = deque(maxlen=_RECORDS_KEPT)
+        self._failed_records: deque[Record] = deque(maxlen=_FAILED_RECORDS_KEPT)
+        self._letters: deque[Letter] = deque(maxlen=MOST_LETTERS)
         self.figures = RunFigures(plan)
         self.state_sizes = SizeMeter(plan)
         self._ended = threading.Event()
@@ -144,6 +150,16 @@ class RunHandle:
         return list(self._records)
 
     @property
+    def failed_records(self) -> Sequence[Record]:
+        """The latest 100 records of waves with a failure, and of a failed end, oldest first."""
+        return list(self._failed_records)
+
+    @property
+    def dead_letters(self) -> Sequence[Letter]:
+        """The latest 100 dead letters of this run, oldest first, with the traceback if a bolt raised."""
+        return list(self._letters)
+
+    @property
     def recovery(self) -> RecoveryReport:
         """The result of the driver's start. Until it has recovered, the action is `recovering`."""
         return self._recovery
@@ -160,6 +176,21 @@ class RunHandle:
         return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
 
     @property
+    def oldest_message_s(self) -> float:
+        """The seconds since the oldest message in flight was emitted; 0 without rich spouts or messages.
+
+        A message that an earlier driver left in flight is as old as this run.
+        """
+        spouts = self._runner.spouts
+        return 0.0 if spouts is None or spouts.rich is None else spouts.rich.oldest_message_s
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """What holds the rich spouts back now; None if the topology has none."""
+        spouts = self._runner.spouts
+        return None if spouts is None or spouts.rich is None else spouts.rich.throttle()
+
+    @property
     def losses(self) -> int:
         """How often Spark or the network has lost something in the current wave; 0 between two waves."""
         return self._spout.losses
@@ -168,6 +199,27 @@ class RunHandle:
     def current_wave(self) -> CurrentWave | None:
         """The wave that runs now; None between two waves."""
         return self._spout.current_wave
+
+    @property
+    def tasks(self) -> tuple[int, int, int]:
+        """Of the last job for bolts: its ended tasks, all its tasks if it still runs, and the executed tuples.
+
+        All are 0 on an engine that does not tell.
+        """
+        return 0, 0, 0
+
+    @property
+    def unended_tasks(self) -> Sequence[TaskKey]:
+        """The tasks of bolts that the current round waits for, by level.
+
+        Empty if no round runs, if it runs only some tasks, and on an engine that does not tell.
+        """
+        return ()
+
+    @property
+    def long_calls(self) -> Sequence[LongCall]:
+        """The calls of bolts, spouts and emitters that have not returned for two seconds, the longest first."""
+        return long_calls(self.topology)
 
     @property
     def waiting(self) -> Mapping[str, float]:
@@ -247,15 +299,20 @@ class RunHandle:
         found = committed_state.look_up(self._plan, component, key)
         return {each.task: each.value() for each in found if each.data is not None}
 
-    def _add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
-        self.figures.add(report, tasks)
-        self._record(wave_record(self._recovery.generation, report, tasks, time.time()))
+    def _add(self, report: WaveReport, wave: CommittedWave) -> None:
+        self.figures.add(report, wave.reports)
+        letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
+        self._letters += letters
+        told, failed = (self._recovery.generation, report, wave.reports), wave.round_failures
+        self._record(wave_record(*told, time.time(), failed_rounds=failed, letters=letters))
         self._reports.append(report)
         if self._listener is not None:
             self._listener(report)
 
     def _record(self, record: Record) -> None:
         self._records.append(record)
+        if has_failed(record):
+            self._failed_records.append(record)
         if self._history is not None:
             self._history.add(record)
 

@@ -59,7 +59,7 @@ def run_bolt_task(
     A failure is reported to the driver, never raised: the envelopes still have to be read to their end.
     """
     level, partition = plan.places[task]
-    with watched(task, plan.settings):
+    with watched(plan, task):
         run = _BoltTask(plan, task, current, registry, attempt or uuid.uuid4().hex)
         yield from run.execute_kept()
         for envelope in envelopes:

@@ -98,7 +98,7 @@ class _Emission:
         report: TaskReport,
     ) -> None:
         assert current.batch is not None
-        self._settings = plan.settings
+        self._plan = plan
         self._task = task
         self._round = current
         self._batch: BatchTry = current.batch
@@ -112,7 +112,7 @@ class _Emission:
     def run(self, put: _Put) -> None:
         """Emit the share of the task, and pass its blobs to `put` as they fill. Runs on a thread of its own."""
         self._put = put
-        with watched(self._task, self._settings, "emitter"):
+        with watched(self._plan, self._task, "emitter"):
             self._emit()
 
     def _emit(self) -> None:

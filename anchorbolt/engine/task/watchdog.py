@@ -1,7 +1,7 @@
 """Warns of a bolt or a rich spout that does not return, with the line of code where it is.
 
-It ends a bolt's worker if that is configured. It looks at the stacks of the threads that run tasks, a few times a
-minute. The tasks themselves do nothing for it.
+It ends a bolt's worker if that is configured. It looks at the stacks of the threads that run tasks, every two seconds
+at most. The tasks themselves do nothing for it.
 """
 
 import itertools
@@ -12,26 +12,42 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.config.settings import Settings
+from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.streams.tuple import Tuple
+from anchorbolt.util.messages import bounded
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_LONGEST_PAUSE_S = 5.0
+_LONGEST_PAUSE_S = 2.0
+_LONG_S = 2.0
+_MOST_STACK = 8000  # characters
 _PACKAGE = Path(__file__).resolve().parents[2]
 _CALLERS = tuple(str(_PACKAGE / room) for room in ("bolts", "checkpoint", "engine/task", "engine/spouts/hosted_spout"))
 
 
+class LongCall(NamedTuple):
+    """A call of a bolt's, a spout's or an emitter's method that has not returned for two seconds."""
+
+    kind: str  # "bolt"; "spout", or "emitter" in a transactional topology
+    component: str
+    task_index: int
+    method: str  # its name
+    seconds: float  # for how long it was seen not to have returned
+    stack: str  # where the call is, as in a traceback: files, lines and code
+
+
 @dataclass
 class _Watched:
-    kind: str  # "bolt"; "spout", or "emitter" in a transactional topology
+    topology: str
+    kind: str  # see `LongCall`
     task: TaskKey
     warn_s: float
     end_s: float | None
@@ -45,6 +61,9 @@ _begun = threading.Event()
 _start_lock = threading.Lock()
 _started_in = 0
 _may_end_process = False
+_look_lock = threading.Lock()
+_Tell = Callable[[Sequence[LongCall]], None]
+_tell: _Tell | None = None
 
 
 def allow_to_end_this_process() -> None:
@@ -54,19 +73,50 @@ def allow_to_end_this_process() -> None:
 
 
 @contextmanager
-def watched(task: TaskKey, settings: Settings, kind: str = "bolt") -> Iterator[None]:
+def watched(plan: ExecutionPlan, task: TaskKey, kind: str = "bolt") -> Iterator[None]:
     """Watch what the calling thread runs: a task of a bolt, a spout or an emitter.
 
     The thread must not change until the end.
     """
     _start()
     thread = threading.get_ident()
-    _watched[thread] = _Watched(kind, task, settings.message_timeout_secs, settings.task_timeout_secs)
+    settings = plan.settings
+    _watched[thread] = _Watched(plan.topology, kind, task, settings.message_timeout_secs, settings.task_timeout_secs)
     _begun.set()
     try:
         yield
     finally:
         _watched.pop(thread, None)
+
+
+def long_calls(topology: str) -> list[LongCall]:
+    """Return the calls of a topology in this process that have not returned for two seconds, the longest first.
+
+    May be called on any thread. A call is timed from the first time that somebody looked, so it may be two seconds
+    longer than it is told.
+    """
+    return _long_calls(topology)
+
+
+def tell_long_calls(tell: _Tell) -> None:
+    """Have `tell` called about every two seconds while calls of this process have not returned for so long.
+
+    It is called once more, without a call, when all have returned.
+    """
+    global _tell
+    _tell = tell
+
+
+def _long_calls(topology: str | None = None) -> list[LongCall]:
+    stacks, found = sys._current_frames(), list[LongCall]()
+    for thread, each in list(_watched.items()):
+        if topology in (None, each.topology):
+            stack = stacks.get(thread)
+            call, seconds = _time(each, stack)
+            if call is not None and seconds >= _LONG_S:
+                lines = bounded(_lines(call, stack), _MOST_STACK)
+                found.append(LongCall(each.kind, *each.task, call.f_code.co_name, seconds, lines))
+    return sorted(found, key=lambda each: -each.seconds)
 
 
 def _start() -> None:
@@ -78,8 +128,14 @@ def _start() -> None:
 
 
 def _watch() -> None:
+    was_long = False
     while True:
         _begun.wait()
+        if _tell is not None:
+            calls = _long_calls()
+            if calls or was_long:
+                _tell(calls)
+            was_long = bool(calls)
         limits = [limit for each in list(_watched.values()) for limit in (each.warn_s, each.end_s) if limit]
         if not limits:
             _begun.clear()
@@ -91,11 +147,9 @@ def _watch() -> None:
 
 
 def _look(watched: _Watched, stack: FrameType | None) -> None:
-    call, now = _call_of_bolt(stack), time.monotonic()
-    if call is None or call is not watched.call:
-        watched.call, watched.since, watched.warned_after_s = call, now, 0.0
+    call, seconds = _time(watched, stack)
+    if call is None or not seconds:
         return
-    seconds = now - watched.since
     ending = _may_end_process and watched.end_s is not None and seconds >= watched.end_s
     if ending or seconds >= max(watched.warn_s, 2 * watched.warned_after_s):
         watched.warned_after_s = seconds
@@ -103,6 +157,15 @@ def _look(watched: _Watched, stack: FrameType | None) -> None:
         _log.warning("%s", _description(watched, call, stack, seconds, ending=ending), extra=fields)
     if ending:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _time(watched: _Watched, stack: FrameType | None) -> tuple[FrameType | None, float]:
+    """Return the call that a thread is in, and the seconds since it was first seen there; 0 for a new one."""
+    with _look_lock:
+        call, now = _call_of_bolt(stack), time.monotonic()
+        if call is None or call is not watched.call:
+            watched.call, watched.since, watched.warned_after_s = call, now, 0.0
+        return call, now - watched.since
 
 
 def _call_of_bolt(frame: FrameType | None) -> FrameType | None:
@@ -120,12 +183,16 @@ def _description(watched: _Watched, call: FrameType, stack: FrameType | None, se
     component, index = watched.task
     given = next((value for value in call.f_locals.values() if isinstance(value, Tuple)), None)
     what = call.f_code.co_name if given is None else f"{call.f_code.co_name}({given!r})"
-    inner = itertools.takewhile(lambda entry: entry[0] is not call.f_back, traceback.walk_stack(stack))
-    lines = "".join(traceback.StackSummary.extract(iter(reversed(list(inner)))).format()).rstrip()
     ended = (
         " Its worker is ended now, as topology.task.timeout.secs says, and the round fails."
         if ending
         else f" {'Its acks and fails wait' if watched.kind == 'spout' else 'The wave waits'} for it."
     )
     who = f"{watched.kind} {component!r}, task {index},"
-    return f"{who} has been in {what} for {seconds:,.0f} s.{ended} It is here:\n{lines}"
+    return f"{who} has been in {what} for {seconds:,.0f} s.{ended} It is here:\n{_lines(call, stack)}"
+
+
+def _lines(call: FrameType, stack: FrameType | None) -> str:
+    """Return where a call is, from its own frame on."""
+    inner = itertools.takewhile(lambda entry: entry[0] is not call.f_back, traceback.walk_stack(stack))
+    return "".join(traceback.StackSummary.extract(iter(reversed(list(inner)))).format()).rstrip()

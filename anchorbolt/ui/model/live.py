@@ -60,12 +60,16 @@ class LiveRun:
             now=_now(handle, last, commit_age_s),
             state=cache(handle.state_sizes.measured),
             failure=None if failure is None else {"error": type(failure).__name__, "text": str(failure)},
+            failed_records=handle.failed_records,
+            letters=handle.dead_letters,
+            dead_letters=handle.figures.dead_letters,
             failed_messages=[
                 {"txid": report.txid, "spout": each.spout, "component": each.component, "task": each.task_index}
-                | {"messageId": str(each.msg_id)[:100], "reason": each.reason}
+                | {"messageId": str(each.msg_id)[:100], "reason": each.reason, "timedOut": each.timed_out}
                 for report in reversed(reports)
                 for each in report.failures
             ][:_MOST_FAILED_MESSAGES],
+            timed_out=handle.figures.timed_out,
             configuration=handle.plan.conf,
             origins=self._origins,
             facts=self._facts,
@@ -93,20 +97,23 @@ def starting(topology: str, max_checkpoint_age_s: float, began: float) -> Observ
 
 def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now:
     wave = handle.current_wave
-    ended, tasks, _ = getattr(handle, "tasks", (0, 0, 0)) if wave is not None else (0, 0, 0)
+    ended, tasks, _ = handle.tasks if wave is not None else (0, 0, 0)
+    throttle = handle.throttle
     return Now(
         wave=None
         if wave is None
-        else RunningWave(wave.txid, wave.phase, wave.round, wave.failure, time.monotonic() - wave.began),
+        else RunningWave(wave.txid, wave.phase, wave.round, wave.failure, time.monotonic() - wave.began, wave.failures),
         waiting=dict(handle.waiting),
         losses=handle.losses,
         messages_in_flight=handle.messages_in_flight,
         commit_age_s=commit_age_s,
         tasks_ended=ended,
         tasks_all=tasks,
-        unended=getattr(handle, "unended_tasks", ()) if wave is not None else (),
-        throttled="" if last is None else last.throttled,
-        throttled_by=None if last is None else last.throttled_by,
+        unended=handle.unended_tasks if wave is not None else (),
+        long_calls=handle.long_calls,
+        oldest_message_s=handle.oldest_message_s,
+        throttled="" if throttle is None else throttle.reason,
+        throttle=throttle,
         offsets_behind=None if last is None else last.offsets_behind,
     )
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.spouts.throttle import WINDOW_S, Throttle
 from anchorbolt.ui.model.observation import Observation
 from anchorbolt.ui.model.text import storm_status
 
 _MOST_NAMED = 50
+_MOST_CALLS = 20
 _ENDED = {
     "STOPPED": "was stopped",
     "FINISHED": "has finished",
@@ -38,7 +41,7 @@ def readiness(seen: Observation) -> tuple[bool, str]:
 def now(seen: Observation) -> dict[str, Any]:
     """Return the answer of `/api/v1/topology/{id}/now`."""
     current = seen.now
-    wave = current.wave
+    wave, throttle = current.wave, current.throttle
     ready, reason = readiness(seen)
     return {
         "at": seen.at,
@@ -66,12 +69,41 @@ def now(seen: Observation) -> dict[str, Any]:
         "losses": current.losses,
         "messagesInFlight": current.messages_in_flight,
         "throttled": current.throttled,
-        "throttledBy": None
-        if current.throttled_by is None
-        else {"component": current.throttled_by[0], "task": current.throttled_by[1]},
+        "throttledBy": None if throttle is None else _task(throttle.by),
+        "throttle": None if throttle is None else _throttle(throttle, seen.uptime_s),
+        "oldestMessageSecs": round(current.oldest_message_s, 1),
+        "longCalls": [
+            {
+                "kind": each.kind,
+                "component": each.component,
+                "task": each.task_index,
+                "method": each.method,
+                "seconds": round(each.seconds, 1),
+                "stack": each.stack,
+            }
+            for each in current.long_calls[:_MOST_CALLS]
+        ],
         "offsetsBehind": current.offsets_behind,
         "failure": seen.failure,
     }
+
+
+def _throttle(throttle: Throttle, uptime_s: float) -> dict[str, Any]:
+    return {
+        "reason": throttle.reason,
+        "by": _task(throttle.by),
+        "seconds": round(throttle.seconds, 1),
+        "windowSeconds": round(throttle.window_seconds, 1),
+        "ofSeconds": round(min(uptime_s, WINDOW_S), 1),
+        "spouts": [
+            {"spout": each.spout, "messagesInFlight": each.in_flight, "most": each.most, "tasksHeld": each.held}
+            for each in throttle.spouts
+        ],
+    }
+
+
+def _task(task: TaskKey | None) -> dict[str, Any] | None:
+    return None if task is None else {"component": task[0], "task": task[1]}
 
 
 def _cause(seen: Observation) -> str:
@@ -81,4 +113,6 @@ def _cause(seen: Observation) -> str:
     if current.wave is None:
         return "no wave runs"
     failed = f", after: {current.wave.failure}" if current.wave.failure else ""
-    return f"wave {current.wave.txid} is in {current.wave.phase}, round {current.wave.round}{failed}"
+    wave = f"wave {current.wave.txid} is in {current.wave.phase}, round {current.wave.round}{failed}"
+    bolt = next((each for each in current.long_calls if each.kind == "bolt"), None)
+    return wave if bolt is None else f"{wave}; it waits for bolt {bolt.component!r}, task {bolt.task_index}"

@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from anchorbolt.checkpoint.failed_round import FailedRound
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.figures.state_sizes import MeasuredSizes
 from anchorbolt.engine.figures.tasks import Edge, Figure
 from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
+from anchorbolt.engine.history.failures import Letter
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
+from anchorbolt.engine.spouts.throttle import Throttle
+from anchorbolt.engine.task.watchdog import LongCall
 
 ALL_WINDOWS = (*WINDOWS, ALL_TIME)
 
@@ -75,6 +79,7 @@ class RunningWave:
     round: int
     failure: str  # of the round before
     seconds: float
+    failures: Sequence[FailedRound] = ()  # its first rounds that failed
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,9 @@ class Now:
     tasks_all: int = 0  # of the current round; 0 if the engine does not tell
     unended: Sequence[TaskKey] = ()
     throttled: str = ""
-    throttled_by: TaskKey | None = None
+    throttle: Throttle | None = None  # None without rich spouts, and of a history
+    oldest_message_s: float = 0.0  # since it was emitted; 0 without a message
+    long_calls: Sequence[LongCall] = ()  # the longest first
     offsets_behind: int | None = None
 
 
@@ -111,7 +118,11 @@ class Observation:
     now: Now = field(default_factory=Now)
     state: Callable[[], MeasuredSizes | None] = lambda: None  # the sizes of states; None if only a history is known
     failure: Mapping[str, str] | None = None  # `error` and `text`
+    failed_records: Sequence[Record] = ()  # the latest, oldest first
     failed_messages: Sequence[Mapping[str, Any]] = ()
+    timed_out: Mapping[tuple[str, TaskKey], int] = field(default_factory=dict)  # messages, by spout and last holder
+    letters: Sequence[Letter] = ()  # the latest dead letters, oldest first
+    dead_letters: int = 0  # all that are known
     configuration: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location

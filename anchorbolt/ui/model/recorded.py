@@ -12,11 +12,13 @@ from typing import Any
 from anchorbolt.engine.driver.rounds import PHASES
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.engine.figures.windows import WINDOWS
+from anchorbolt.engine.history.failures import MOST_LETTERS, has_failed
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
 from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, WindowFigures
 
 _MOST_RECORDS = 300
+_MOST_FAILED_RECORDS = 100
 
 
 class RecordedRun:
@@ -59,6 +61,9 @@ def observed(records: Sequence[Record], location: str) -> Observation:
         records=records[-_MOST_RECORDS:],
         window=cache(lambda window: _window(waves, graph, window, last["at"])),
         now=Now(throttled=str(latest.get("throttled", "")), offsets_behind=latest.get("offsets_behind")),
+        failed_records=[each for each in records if has_failed(each)][-_MOST_FAILED_RECORDS:],
+        letters=[letter for wave in waves for letter in wave.get("letters", ())][-MOST_LETTERS:],
+        dead_letters=int(_sum(waves, "dead_letters")),
         failure={"error": str(last.get("error", "")), "text": str(last["failure"])} if last.get("failure") else None,
         facts={"checkpoint": location},
     )

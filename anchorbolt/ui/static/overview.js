@@ -3,6 +3,8 @@
 import { h, link, ms, number, seconds, tile, windowChoice, windowOf } from "./dom.js";
 import { drawGraph, loadLegend } from "./graph.js";
 import { phaseLegend, waveChart } from "./chart.js";
+import { spoutsCard } from "./spouts.js";
+import { trace } from "./traces.js";
 
 export const overview = {
   async fetch(route, of) {
@@ -23,7 +25,8 @@ export const overview = {
       h("section", { class: "card" },
         h("div", { class: "bar" }, h("h2", {}, "Latest waves"), h("a", { href: link(route, "waves") }, "All checkpoints")),
         waveChart(shown, route, room), phaseLegend()),
-    ];
+      spoutsCard(now),
+    ].filter(Boolean);
   },
 };
 
@@ -41,7 +44,7 @@ function tiles(now, graph, topology) {
     tile("Compute, p50", compute.count ? ms(compute.p50) : "–"),
     tile("Checkpoint, p50", compute.count ? ms(checkpoint) : "–"),
     tile("Messages", `${number(stats.acked)} acked`, `${number(stats.failed)} failed`),
-    now.isLive && tile("In flight", number(now.messagesInFlight)),
+    now.isLive && tile("In flight", number(now.messagesInFlight), now.oldestMessageSecs > 0 && `the oldest for ${seconds(now.oldestMessageSecs)}`),
     now.offsetsBehind !== null && tile("Behind the sources", number(now.offsetsBehind), "offsets"),
     stats.deadLetters > 0 && tile("Dead letters", number(stats.deadLetters)),
   ];
@@ -57,7 +60,8 @@ function blocking(now, act) {
   for (const each of now.waiting) say("warn", h("b", {}, `Waits for ${each.for}`), ` for ${seconds(each.seconds)}.`);
   if (now.throttled) {
     const by = now.throttledBy ? `: ${now.throttledBy.component}, task ${now.throttledBy.task}` : "";
-    say("warn", h("b", {}, `The spouts are throttled${by}. `), now.throttled);
+    const since = now.throttle ? ` for ${seconds(now.throttle.seconds)}` : "";
+    say("warn", h("b", {}, `The spouts are throttled${since}${by}. `), now.throttled);
   }
   const wave = now.wave;
   if (wave) {
@@ -71,6 +75,11 @@ function blocking(now, act) {
       say("warn", h("b", {}, "Tasks that have not ended: "), named, more);
     }
   } else if (now.status === "ACTIVE" && !now.waiting.length) say("", "No wave runs: the sources have nothing new.");
+  for (const each of now.longCalls.slice(0, 8)) {
+    const id = `call-${each.kind}-${each.component}-${each.task}`;
+    say("warn", h("b", {}, `${each.kind[0].toUpperCase()}${each.kind.slice(1)} ${each.component}, task ${each.task}, has not returned`),
+      ` from ${each.method} for ${seconds(each.seconds)}.`, trace(id, "Where it is", each.stack));
+  }
   if (now.losses) say("warn", `${now.losses} losses of executors or of the network in this wave.`);
   if (!now.isLive || ["STOPPED", "FINISHED"].includes(now.status)) say("", `${now.reason[0].toUpperCase()}${now.reason.slice(1)}.`);
   return h("section", { class: "card" },

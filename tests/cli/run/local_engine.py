@@ -73,7 +73,7 @@ class LocalEngine(SparkEngine):
         self.handle = LocalCluster().submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
         return self.handle
 
-    def activity(self, since: float) -> Activity:
+    def activity(self) -> Activity:
         return Activity()
 
     def quieten(self) -> None:

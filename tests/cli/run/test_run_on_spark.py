@@ -254,6 +254,7 @@ def test_a_bolt_that_does_not_return_is_named_by_the_warning_the_line_and_ctrl_c
 ) -> None:
     command = start("alone/one_file.py:hanging", "--verbose", "--set", "topology.message.timeout.secs=2", terminal=True)
     command.wait_for("waits for bolt 'bolt', task 0")
+    command.wait_for("has been in execute")
     assert re.search(r"bolt 'bolt', task 0, has been in execute\(Tuple\(sentence='word", command.out)
     assert 'one_file.py", line ' in command.out
     assert "Setting default log level to" in command.out, "what every start of Spark says"

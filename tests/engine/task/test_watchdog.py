@@ -61,3 +61,20 @@ def test_the_warning_names_task_tuple_and_line_and_comes_again_and_only_a_worker
 def test_a_task_that_is_only_slow_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     run(LocalCluster(), topology(Busy(), 25), CONF)
     assert caplog.records == []
+
+
+@pytest.mark.slow
+def test_a_run_tells_which_call_does_not_return_and_where_it_is() -> None:
+    released.clear()
+    handle = LocalCluster().submit(topology(Stuck(), 3), {"topology.state.checkpoint.interval.ms": 100})
+    try:
+        wait_until(lambda: bool(handle.long_calls), "a call that does not return", 30)
+        (call,) = handle.long_calls
+    finally:
+        released.set()
+    assert (call.kind, call.component, call.task_index, call.method) == ("bolt", "bolt", 0, "execute")
+    assert call.seconds >= 2
+    assert call.stack.startswith("  File ")
+    assert "in wait_for_somebody" in call.stack
+    assert handle.await_termination(60)
+    assert handle.long_calls == []

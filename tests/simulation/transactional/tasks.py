@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from anchorbolt.checkpoint.batches.hand_off import folder_of
 from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import WaveReport
@@ -140,7 +141,7 @@ class BatchTasks(TaskRunner):
         self.world.checks.failed(reports)
         return reports
 
-    def committed(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
+    def committed(self, report: WaveReport, wave: CommittedWave) -> None:
         """Check, when a batch has committed, that only batches in flight have hand-offs."""
         world = self.world
         if world.has_late_attempts:  # which may write whenever they run

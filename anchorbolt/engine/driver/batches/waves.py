@@ -84,4 +84,4 @@ class BatchWaves:
         is_empty = not report.tuples_out.get(self._spout_id) and not report.dead_letters
         if is_empty and not self.pipeline.can_tell:
             self.pipeline.rest(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
-        self._add(report, wave.reports)
+        self._add(report, wave)

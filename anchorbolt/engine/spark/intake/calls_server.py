@@ -1,0 +1,42 @@
+"""The driver's side of long calls on Spark: keeps what workers tell of calls that have not returned."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import SparkSession
+
+from anchorbolt.engine.spark.intake.worker_server import WorkerServer
+from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.serialization import unpack
+
+_FRESH_S = 10.0
+"""A worker tells of a call every two seconds. One that has not told for so long has ended."""
+
+
+class CallServer(WorkerServer):
+    """Keeps the latest that each worker has told."""
+
+    longest_request = 1 << 20
+
+    def __init__(self, session: SparkSession) -> None:
+        self._lock = threading.Lock()
+        self._told: dict[str, tuple[float, list[LongCall]]] = {}  # by worker: when it told, and the calls
+        super().__init__(session)
+
+    def answers(self, request: bytes) -> Iterator[bytes]:
+        worker, calls = unpack(request)
+        with self._lock:
+            self._told.pop(worker, None)
+            if calls:
+                self._told[worker] = time.monotonic(), [LongCall(*call) for call in calls]
+        yield from ()
+
+    def calls(self) -> Sequence[LongCall]:
+        """Return the calls that have not returned, as far as the workers have told."""
+        with self._lock:
+            now = time.monotonic()
+            self._told = {worker: told for worker, told in self._told.items() if now - told[0] < _FRESH_S}
+            return [
+                call._replace(seconds=call.seconds + now - at) for at, calls in self._told.values() for call in calls
+            ]

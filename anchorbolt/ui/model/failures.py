@@ -1,0 +1,45 @@
+"""All that failed: rounds, messages, dead letters, and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from anchorbolt.engine.history.failures import raised_in
+from anchorbolt.ui.model.observation import Observation
+
+_MOST = 100
+_NOBODY = {"component": "", "task": -1, "traceback": ""}
+
+
+def failures(seen: Observation) -> dict[str, Any]:
+    """Return the answer of `/api/v1/topology/{id}/failures`, newest first."""
+    failed = seen.failed_records[::-1]
+    current = seen.now.wave
+    rounds = [_rounds(each["at"], each, each.get("raised")) for each in failed if each.get("failures")]
+    if current is not None and current.failures:
+        told = {"txid": current.txid, "rounds": current.round, "failures": [each.reason for each in current.failures]}
+        rounds.insert(0, _rounds(current.failures[-1].at, told, raised_in(current.failures)))
+    ends = [
+        {"at": each["at"], "txid": each["txid"], "status": each.get("status", ""), "error": each.get("error", "")}
+        | {"text": each.get("failure", "")}
+        for each in failed
+        if each["kind"] == "end" and each.get("failure")
+    ]
+    return {
+        "run": seen.failure,
+        "rounds": rounds,
+        "ends": ends,
+        "messages": list(seen.failed_messages),
+        "timedOut": [
+            {"spout": spout, "component": component, "task": index, "messages": number}
+            for (spout, (component, index)), number in sorted(seen.timed_out.items(), key=lambda each: -each[1])[:_MOST]
+        ],
+        "letters": list(seen.letters[::-1]),
+        "deadLetters": seen.dead_letters,
+    }
+
+
+def _rounds(at: float, wave: Mapping[str, Any], raised: Mapping[str, Any] | None) -> dict[str, Any]:
+    told = {"at": at, "txid": wave["txid"], "rounds": wave.get("rounds", 1), "reasons": wave["failures"]}
+    return {**told, **(raised or _NOBODY)}
