@@ -14,7 +14,7 @@ PROGRAMS = sorted(
     if path.suffix in (".java", ".py")
 )
 SYSTEMS = ["Storm", "streamparse", "Bytewax", "Flink's Python API", "Anchorbolt"]
-# What the page leaves out: imports, empty lines, the frame of a Java class, and how Python calls `main`.
+# What the page leaves out: imports, empty lines, the frame of a Java class, and the call of `main`.
 LEFT_OUT = re.compile(
     r"import .*|from \S+ import .*|public class WordCount \{|\}|if __name__ == .*|\s+main\(\*sys\.argv\[1:\]\)|"
 )

@@ -38,5 +38,6 @@ def topology(conf):
     builder.set_spout("sentences", sentences)
     builder.set_bolt("split", SplitSentence(), parallelism=2).shuffle_grouping("sentences")
     builder.set_bolt("count", CountWords(), parallelism=2).fields_grouping("split", "word")
-    builder.set_bolt("out", ParquetSink(conf["word_count.output"])).global_grouping("count")
+    out = ParquetSink(conf["word_count.output"])
+    builder.set_bolt("out", out).global_grouping("count")
     return builder.create_topology("word-count")
