@@ -46,7 +46,8 @@ venv:
 	$(SET_UP)
 
 set-up:  ## everything the other targets need: environment, Java, servers and programs of tests, MkDocs
-	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres --prometheus --docs
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres --prometheus --other-systems \
+		--docs
 
 .PHONY: test test-fast test-all
 test: lint types  ## lint, types and the tests: every guarantee once, on real servers
@@ -182,6 +183,8 @@ lock: .venv-lock/bin/uv  ## write requirements/ anew from pyproject.toml, versio
 	$(LOCK) $(UPGRADE) requirements/java.in -o requirements/java.txt
 	$(LOCK) $(UPGRADE) requirements/moto.in -o requirements/moto.txt
 	$(LOCK) $(UPGRADE) requirements/docs.in -o requirements/docs.txt
+	$(LOCK) $(UPGRADE) requirements/other_systems.in -o requirements/other_systems.txt
+	$(LOCK) $(UPGRADE) requirements/flink.in -o requirements/flink.txt
 
 upgrade:  ## as lock, with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade

@@ -24,11 +24,13 @@ class OwnEnvironment:
         name: the first part of the directory's name.
         lock: the name of a file in requirements/.
         purpose: what is installed, for the line on the terminal.
+        from_source: whether a package comes as source, so that pip needs what builds it.
     """
 
     name: str
     lock: str
     purpose: str
+    from_source: bool = False
 
     def python(self) -> Path | None:
         """Return the Python of the environment, or None if it is not installed yet."""
@@ -65,6 +67,8 @@ class OwnEnvironment:
                 log=log,
                 on_failure="Does this Python have venv?",
             )
+            if self.from_source:
+                environment.install("build.txt")
             environment.install(self.lock)
             try:
                 # Its own Python finds the packages beside it; only the other programs hold the directory's old name.
@@ -77,4 +81,10 @@ class OwnEnvironment:
 
 
 MOTO = OwnEnvironment("moto", "moto.txt", purpose="moto, the S3 of the tests")
+OTHER_SYSTEMS = OwnEnvironment(
+    "other-systems", "other_systems.txt", purpose="Bytewax and streamparse, for docs/your_topology.md", from_source=True
+)
+FLINK = OwnEnvironment(
+    "flink", "flink.txt", purpose="Flink's Python API (400 MB), for docs/your_topology.md", from_source=True
+)
 DOCS = OwnEnvironment("docs", "docs.txt", purpose="MkDocs and its plugins, for the documentation's site")

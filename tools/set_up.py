@@ -27,6 +27,7 @@ def main() -> None:
     import hdfs_artefacts
     import java_runtime
     import kafka_artefacts
+    import other_systems
     import postgres_program
     import prometheus_program
     import redis_program
@@ -65,6 +66,8 @@ def main() -> None:
                 postgres_program.ensure(record)
             if arguments.prometheus:
                 prometheus_program.ensure(record)
+            if arguments.other_systems:
+                other_systems.ensure(record.java_home, log=environment.log)
             if arguments.docs:
                 DOCS.ensure(log=environment.log)
             record.save(directory)
@@ -85,6 +88,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--s3", action="store_true", help="the command starts an S3 server")
     parser.add_argument("--postgres", action="store_true", help="the command starts a PostgreSQL server")
     parser.add_argument("--prometheus", action="store_true", help="the command starts a Prometheus")
+    parser.add_argument("--other-systems", action="store_true", help="the command runs Storm, Bytewax and Flink")
     parser.add_argument("--docs", action="store_true", help="the command builds the documentation's site")
     return parser.parse_args()
 

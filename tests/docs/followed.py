@@ -25,7 +25,8 @@ class Followed:
 FOLLOWED = {
     # The tests of the examples run the job of the README on the other stores.
     "README.md": Followed(
-        ("word_count.py", "test_word_count.py"), ("What it does for you", "Two commands", "Install", "Another store")
+        ("word_count.py", "test_word_count.py"),
+        ("What it does for you", "What sets it apart", "Two commands", "Install", "Another store"),
     ),
     "docs/quickstart.md": Followed(("totals.py", "test_totals.py", "make_orders.py", "check.py"), ("Install",)),
     "docs/testing.md": Followed(

@@ -24,7 +24,7 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 ERROR = re.compile(
     r"`(" + "|".join(["[A-Z][a-z]+(?:Error|Failed|Changed|Unavailable|Regressed|Mismatch|Corrupted)", "Fenced"]) + ")`"
 )
-KEY = re.compile(r"topology\.[a-z.]*[a-z](?:Env\b|File\b)?")
+KEY = re.compile(r"(?<![\w-])topology\.[a-z.]*[a-z](?:Env\b|File\b)?")
 IMPORT = re.compile(r"^from (anchorbolt[\w.]*) import (.+)$", re.MULTILINE)
 HAND_WRITTEN = ["README.md", *[page for page in PAGES if page.startswith("docs/")]]
 

@@ -18,6 +18,7 @@ import hdfs_artefacts  # noqa: E402
 import java_runtime  # noqa: E402
 import kafka_artefacts  # noqa: E402
 import maven_jars  # noqa: E402
+import other_systems  # noqa: E402
 import postgres_program  # noqa: E402
 import s3_artefacts  # noqa: E402
 from progress import SetUpError  # noqa: E402
@@ -82,7 +83,7 @@ def test_the_locks_name_no_registry_and_hold_every_direct_dependency() -> None:
     locks = {path.name: path.read_text() for path in (CHECKOUT / "requirements").glob("*.txt")}
     assert set(locks) == {
         *("build.txt", "dev.txt", "runtime.txt", "extras.txt", "dist.txt", "debian_python.txt", "docs.txt"),
-        *("java.txt", "moto.txt"),
+        *("java.txt", "moto.txt", "other_systems.txt", "flink.txt"),
     }
     assert [name for name, lock in locks.items() if "://" in lock] == []
     assert all(f"\n{name}==" in locks["dev.txt"] for name in ("pyspark", "pyarrow", "redis", "pytest", "mypy"))
@@ -165,6 +166,7 @@ def test_jars_that_are_not_the_pinned_ones_are_named_and_not_kept(
         (kafka_artefacts.CONNECTOR, {"spark-sql-kafka-0-10_2.13-4.2.0.jar", "kafka-clients-3.9.2.jar"}),
         (hdfs_artefacts.JARS, {"hadoop-hdfs-3.4.2.jar"}),
         (s3_artefacts.CLIENT, {"hadoop-aws-3.5.0.jar", "s3-2.35.4.jar"}),
+        (other_systems.STORM, {"storm-server-2.8.3.jar", "storm-redis-2.8.3.jar"}),
     ],
 )
 def test_a_list_of_jars_is_complete_and_names_its_own_directory(

@@ -21,6 +21,7 @@ from same_structure import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 START, ALL_PAGES = "README.md", "docs/README.md"
+WIDE = "docs/your_topology.md"  # has columns: shown without the navigation and the table of contents beside it
 
 _log = logging.getLogger("mkdocs.plugins.anchorbolt")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -55,6 +56,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(page)
     config.nav = _with_whole_folders(config.nav, files)
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> None:
+    """Let Material hide what stands beside a wide page; on a phone the navigation remains in its menu."""
+    if page.file.src_uri == WIDE:
+        page.meta["hide"] = ["navigation", "toc"]
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> None:
