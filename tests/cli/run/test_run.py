@@ -213,3 +213,38 @@ def test_python_m_anchorbolt_is_the_command() -> None:
     with closing(Command([sys.executable, "-m", "anchorbolt", "--version"], directory=Path.cwd())) as command:
         assert command.end() == 0
         assert command.out.startswith("anchorbolt ")
+
+
+class Acting(Display):
+    """Pauses the run once it has started, and does what follows as soon as the command has said so."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        super().__init__()
+        self.engine = engine
+        self.said: list[str] = []
+
+    def refresh(self) -> None:
+        super().refresh()
+        assert self.engine.handle is not None
+        if "paused" not in self.said:
+            self.engine.handle.pause(0)
+
+    def say(self, text: str, **fields: object) -> None:
+        super().say(text, **fields)
+        if "paused" in fields:
+            assert self.engine.handle is not None
+            self.said.append("paused" if fields["paused"] else "resumed")
+            if fields["paused"]:
+                self.engine.handle.resume()
+            else:
+                threading.Thread(target=self.engine.handle.stop).start()
+
+
+def test_a_pause_and_its_end_are_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = LocalEngine()
+    display = Acting(engine)
+    assert Run("ab_summing:summing", engine, display, until_empty=False).to_exit_code() == DONE
+    assert display.said == ["paused", "resumed"]
+    lines = capsys.readouterr().out.splitlines()
+    said = [line for line in lines if line.startswith(("paused:", "resumed"))]
+    assert said == ["paused: no wave begins until the run is resumed", "resumed"]
