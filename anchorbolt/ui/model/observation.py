@@ -91,6 +91,7 @@ class Now:
     throttled: str = ""
     throttled_by: TaskKey | None = None
     offsets_behind: int | None = None
+    pausing: bool = False  # whether the run is paused, but waves still run for what is in flight
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Observation:
 
     at: float  # seconds since 1970
     topology: str
-    status: str  # STARTING, RUNNING, STOPPED, FINISHED, FAILED, or UNKNOWN for a history without an end
+    status: str  # STARTING, RUNNING, PAUSED, STOPPED, FINISHED, FAILED, or UNKNOWN for a history without an end
     is_live: bool  # whether this process runs it
     uptime_s: float
     generation: int
