@@ -160,8 +160,9 @@ class Pump:
                 if self._has_run_out():
                     return
             elif self._pause.is_on and (self._pause.has_ceased or self._has_run_out()):
-                self._pause.cease()
-                self._forget_confirmed()
+                if not self._pause.has_ceased:
+                    self._forget_confirmed()
+                    self._pause.cease()
                 with spouts.changed:
                     if self._pause.is_on:
                         spouts.changed.wait(_POLL_S)

@@ -102,7 +102,7 @@ function show(route, view, now, data) {
   document.title = `${id} · ${TITLES[route.path[0]]}`;
   document.getElementById("name").textContent = id;
   const isHealthy = now.ready || !["ACTIVE", "INACTIVE"].includes(now.status);
-  const status = NAMES[now.status] ?? now.status.toLowerCase();
+  const status = now.pausing ? "pausing" : NAMES[now.status] ?? now.status.toLowerCase();
   badge(isHealthy ? status : "no commits", isHealthy ? (STATUS[now.status] ?? "") : "bad");
   document.getElementById("facts").textContent = facts(now);
   navigation(route);
