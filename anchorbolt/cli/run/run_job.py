@@ -217,7 +217,7 @@ class Run:
 
     def _note_pause(self, handle: RunHandle, progress: Progress) -> None:
         """Say when the run is paused or resumed, by the page."""
-        if handle.paused == progress.paused:
+        if handle.paused == progress.paused or self.stop_requested:  # a stop ends a pause
             return
         progress.paused = handle.paused
         messages = handle.messages_in_flight

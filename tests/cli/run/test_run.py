@@ -216,35 +216,35 @@ def test_python_m_anchorbolt_is_the_command() -> None:
 
 
 class Acting(Display):
-    """Pauses the run once it has started, and does what follows as soon as the command has said so."""
+    """Pauses the run, resumes it once the command has said so, pauses it again, and then sends a signal."""
 
     def __init__(self, engine: LocalEngine) -> None:
         super().__init__()
         self.engine = engine
-        self.said: list[str] = []
+        self.paused: list[object] = []
 
     def refresh(self) -> None:
         super().refresh()
         assert self.engine.handle is not None
-        if "paused" not in self.said:
+        if self.paused in ([], [True, False]):
             self.engine.handle.pause(0)
+        elif self.paused == [True]:
+            self.engine.handle.resume()
+        elif self.engine.handle.paused:
+            signal.raise_signal(signal.SIGTERM)
 
     def say(self, text: str, **fields: object) -> None:
         super().say(text, **fields)
-        if "paused" in fields:
-            assert self.engine.handle is not None
-            self.said.append("paused" if fields["paused"] else "resumed")
-            if fields["paused"]:
-                self.engine.handle.resume()
-            else:
-                threading.Thread(target=self.engine.handle.stop).start()
+        self.paused += [fields["paused"]] if "paused" in fields else []
 
 
-def test_a_pause_and_its_end_are_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_said_when_a_run_is_paused_and_resumed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     engine = LocalEngine()
-    display = Acting(engine)
-    assert Run("ab_summing:summing", engine, display, until_empty=False).to_exit_code() == DONE
-    assert display.said == ["paused", "resumed"]
+    assert Run("ab_summing:summing", engine, Acting(engine), until_empty=False).to_exit_code() == DONE
     lines = capsys.readouterr().out.splitlines()
     said = [line for line in lines if line.startswith(("paused:", "resumed"))]
-    assert said == ["paused: no wave begins until the run is resumed", "resumed"]
+    assert said == [
+        "paused: no wave begins until the run is resumed",
+        "resumed",
+        "paused: no wave begins until the run is resumed",
+    ]
