@@ -122,7 +122,7 @@ def run(
         bool,
         typer.Option(
             "--ui-actions",
-            help="Let the page stop the run. Needs a token: topology.ui.tokenEnv or topology.ui.tokenFile.",
+            help="Let the page pause and stop the run. Needs a token: topology.ui.tokenEnv or topology.ui.tokenFile.",
         ),
     ] = False,
     until_empty: Annotated[

@@ -35,7 +35,7 @@ class BaseRichSpout(Spout):
         """Called once, before any other call. Keep `collector`; connect to the source here."""
 
     def activate(self) -> None:
-        """Called after `open`, before the first `next_tuple`."""
+        """Called after `open`, and after a pause if `deactivate` was called; before the next `next_tuple`."""
 
     @abstractmethod
     def next_tuple(self) -> None:
@@ -82,7 +82,11 @@ class BaseRichSpout(Spout):
         return False
 
     def deactivate(self) -> None:
-        """Called when the run ends, after the last `ack` and `fail`."""
+        """Called when the run ends, after the last `ack` and `fail`, and when it is paused.
+
+        In a pause it is called once no message of the task is pending, so no `ack` or `fail` comes before `activate`.
+        If the run ends in the pause, `deactivate` is not called again.
+        """
 
     def close(self) -> None:
         """Called at the end of the run, as the last call. Never called when the driver is killed.

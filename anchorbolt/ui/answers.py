@@ -50,6 +50,10 @@ class Answers:
             self._made_at, self._cost_s = now, self._clock() - now
         return self._seen
 
+    def renew(self) -> None:
+        """Have the next answer made from a new observation: something was just changed."""
+        self._seen = None
+
     def get(self, key: Hashable, make: Callable[[Observation], Any]) -> bytes | None:
         """Return what `make` returns as JSON, or None if that is None. `key` names the answer.
 

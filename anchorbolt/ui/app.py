@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
@@ -17,6 +18,7 @@ from starlette.routing import Route
 
 from anchorbolt.engine.figures.server import MetricsText
 from anchorbolt.ui.access import COOKIE, SESSION_S, Access
+from anchorbolt.ui.actions import ACTIONS, Actions, act
 from anchorbolt.ui.answers import Answers, TooManyAnswers
 from anchorbolt.ui.guard import Guard, refused
 from anchorbolt.ui.lookups import LookupRefused, Lookups
@@ -43,7 +45,7 @@ class Shown:
 
     answers: Answers
     metrics: MetricsText | None = None  # None while a run starts, and of a history
-    stop: Callable[[], None] | None = None  # asks the run to stop after its wave; None if nobody may
+    actions: Actions = field(default_factory=dict)  # none if nobody may act
     lookups: Lookups | None = None  # as `metrics`
 
 
@@ -75,7 +77,7 @@ class UiApp:
             Route(f"{base}/waves/{{txid}}", self._wave),
             Route(f"{base}/failures", self._failures),
             Route(f"{base}/configuration", self._configuration),
-            Route(f"{base}/stop", self._stop, methods=["POST"]),
+            *(Route(f"{base}/{name}", partial(self._act, name), methods=["POST"]) for name in ACTIONS),
         ]
         handlers: Any = {HTTPException: _http_error, TooManyAnswers: _too_many, Exception: _failed}
         self.asgi = Guard(Starlette(routes=routes, exception_handlers=handlers), access)
@@ -180,7 +182,7 @@ class UiApp:
 
     async def _now(self, request: Request) -> Response:
         self._check_id(request)
-        return self._answer("now", lambda seen: {**now(seen), "canStop": self.shown.stop is not None})
+        return self._answer("now", lambda seen: {**now(seen), "canStop": bool(self.shown.actions)})
 
     async def _waves(self, request: Request) -> Response:
         self._check_id(request)
@@ -203,21 +205,9 @@ class UiApp:
         self._check_id(request)
         return self._answer("configuration", configuration)
 
-    async def _stop(self, request: Request) -> Response:
+    async def _act(self, name: str, request: Request) -> Response:
         self._check_id(request)
-        if not request.scope["has_token"]:
-            return refused(401, "an action needs the token: open /login, or send 'Authorization: Bearer TOKEN'")
-        stop = self.shown.stop
-        if stop is None:
-            raise HTTPException(403, "actions are off, or the topology has not started: start it with --ui-actions")
-        stop()
-        # Storm's answer to such a request
-        return Response(
-            self.shown.answers.encoded(
-                {"topologyOperation": "stop", "topologyId": request.path_params["id"], "status": "success"}
-            ),
-            media_type=_JSON,
-        )
+        return act(request, name, self.shown.actions, self.shown.answers)
 
     def _answer(self, key: Hashable, make: Callable[[Observation], Any]) -> Response:
         data = self.shown.answers.get(key, make)

@@ -7,6 +7,7 @@ from typing import Any
 
 import anchorbolt
 from anchorbolt.ui import schemas
+from anchorbolt.ui.actions import ACTIONS
 from anchorbolt.ui.lookups import MOST_KEY_CHARACTERS
 from anchorbolt.ui.model.component import MOST_TASKS, SORTS
 from anchorbolt.ui.model.observation import ALL_WINDOWS
@@ -42,14 +43,7 @@ def description() -> Json:
         f"{_TOPOLOGY}/waves/{{txid}}": _get("One wave, with its tasks.", schemas.WAVE, [_ID, _path("txid")]),
         f"{_TOPOLOGY}/failures": _get("What failed, newest first.", schemas.FAILURES, [_ID]),
         f"{_TOPOLOGY}/configuration": _get("The configuration, masked.", schemas.CONFIGURATION, [_ID]),
-        f"{_TOPOLOGY}/stop": {
-            "post": {
-                "summary": "Stop the run after its wave. Needs --ui-actions and the token.",
-                "parameters": [_ID],
-                "security": [{"token": []}],
-                "responses": {"200": _json("The run stops.", schemas.STOPPED), "default": _REFUSED},
-            }
-        },
+        **{f"{_TOPOLOGY}/{name}": _action(summary) for name, summary in ACTIONS.items()},
         "/readyz": _get("Whether the topology is healthy; the status is 503 if not.", schemas.READY),
         "/healthz": _get("The process answers."),
         "/metrics": _get("The metrics, for Prometheus."),
@@ -66,6 +60,17 @@ def _get(summary: str, schema: schemas.Schema | None = None, parameters: Sequenc
     answer = {"description": summary, "content": {"text/plain": {}}} if schema is None else _json(summary, schema)
     return {
         "get": {"summary": summary, "parameters": list(parameters), "responses": {"200": answer, "default": _REFUSED}}
+    }
+
+
+def _action(summary: str) -> Json:
+    return {
+        "post": {
+            "summary": f"{summary} Needs --ui-actions and the token.",
+            "parameters": [_ID],
+            "security": [{"token": []}],
+            "responses": {"200": _json("The run does it.", schemas.DONE), "default": _REFUSED},
+        }
     }
 
 

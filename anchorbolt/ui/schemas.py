@@ -129,6 +129,7 @@ NOW = _object(
     isLive=_FLAG,
     ready=_FLAG,
     reason=_TEXT,
+    pausing=_FLAG,
     canStop=_FLAG,
     txid=_WHOLE,
     generation=_WHOLE,
@@ -217,6 +218,6 @@ _LOOKED_UP = _object(
 )
 COMPONENT_STATE: Schema = {"anyOf": [_SIZES_OF_TASKS, _LOOKED_UP]}
 CONFIGURATION = _object(keys=_list(_object(key=_TEXT, value=_ANYTHING, origin=_TEXT, known=_FLAG)), facts=_map(_TEXT))
-STOPPED = _object(topologyOperation=_TEXT, topologyId=_TEXT, status=_TEXT)
+DONE = _object(topologyOperation=_TEXT, topologyId=_TEXT, status=_TEXT)
 READY = _object(("reason",), ready=_FLAG, reason=_TEXT)
 REFUSED = _object(error=_TEXT, errorMessage=_TEXT)

@@ -56,7 +56,7 @@ class UiServer:
             port: The TCP port.
             host: A name or an address of this machine. Only loopback does not need a token.
             token: Wanted for actions and, if the host is not loopback, for reading.
-            actions: Whether somebody with the token may stop the run.
+            actions: Whether somebody with the token may pause and stop the run.
             max_checkpoint_age_s: From when on `/readyz` fails.
 
         Raises:
@@ -156,6 +156,7 @@ class UiServer:
             origins: Where each key of its configuration comes from, such as `Configuration.origins`.
             stop: Called for the action `stop` and must return at once; by default the handle's `stop`, on a thread.
         """
+        from anchorbolt.ui.actions import actions_on
         from anchorbolt.ui.app import Shown
 
         plan = handle.plan
@@ -163,8 +164,8 @@ class UiServer:
         self._app.shown = Shown(
             Answers(LiveRun(handle, origins).observe, secrets),
             MetricsText(handle.collector()),
-            (stop or partial(_stop, handle)) if self._actions else None,
-            lookups=Lookups(plan),
+            actions_on(handle, stop) if self._actions else {},
+            Lookups(plan),
         )
 
     def close(self) -> None:
@@ -181,10 +182,6 @@ class UiServer:
             asyncio.run(self._server.serve(sockets=[self._socket]))
         except Exception:  # the page must not end a run
             _log.warning("the page is not served any more", exc_info=True)
-
-
-def _stop(handle: RunHandle) -> None:
-    threading.Thread(target=handle.stop, name="anchorbolt-ui-stop", daemon=True).start()
 
 
 def _resolved(host: str, port: int) -> tuple[tuple[socket.AddressFamily, tuple[object, ...]], bool]:

@@ -41,7 +41,7 @@ IMPORTERS = {
     "thriftpy2": ("state_backends.hbase.*",),
     "prometheus_client": ("engine.figures.*", "engine.submit.handle"),
     "confluent_kafka": ("bolts.kafka.producer",),
-    "starlette": ("ui.app", "ui.guard"),
+    "starlette": ("ui.actions", "ui.app", "ui.guard"),
     "uvicorn": ("ui.server", "ui.connection"),
     "sqlite3": ("state_backends.sqlite.*",),
     "fakeredis": ("testing.fake_redis",),

@@ -35,7 +35,12 @@ def wave(seconds: float) -> RunningWave:
     ],
 )
 def test_a_topology_is_healthy_unless_something_keeps_it_from_a_commit(now: Now, ready: bool) -> None:
-    assert readiness(replace(RUNNING, now=now))[0] is ready
+    for status in ("RUNNING", "PAUSED"):
+        assert readiness(replace(RUNNING, status=status, now=now))[0] is ready
+
+
+def test_a_paused_topology_is_healthy_however_long_ago_the_last_commit_was() -> None:
+    assert readiness(replace(RUNNING, status="PAUSED", now=Now(commit_age_s=10_000))) == (True, "paused")
 
 
 @pytest.mark.parametrize("status", ["STARTING", "STOPPED", "FINISHED", "FAILED", "UNKNOWN"])

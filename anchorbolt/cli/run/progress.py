@@ -52,6 +52,7 @@ class Progress:
         self.dead_letters = 0
         self.wave_began = now  # at the earliest: the end of the last wave
         self.activity = Activity()  # in the current wave
+        self.paused = False
         self._spouts = spouts
         self._interval_ms = interval_ms
         self._latest: deque[_Wave] = deque()
@@ -93,16 +94,18 @@ class Progress:
     def line(self, now: float) -> str:
         """Return the line of a run whose latest wave is `last`."""
         if self.last is None:
-            return "waiting for the first wave"
+            return "paused before the first wave" if self.paused else "waiting for the first wave"
         lost = f" ({self.losses} after losses)" if self.losses else ""
         retried = f", rounds run again: {self.retried}{lost}" if self.retried else ""
         messages = f", {self.acked:,} acked, {self.failed:,} failed" if self.acked or self.failed else ""
         dead = f", {counted(self.dead_letters, 'dead letter')}" if self.dead_letters else ""
         throttled = f", spouts throttled {_cause(self.last)}" if self.last.throttled else ""
         behind = f", {counted(self.last.offsets_behind, 'offset')} behind" if self.last.offsets_behind else ""
+        paused = "paused after " if self.paused else ""
         read, executed = self.rates(now)
         return (
-            f"wave {self.last.txid}: {counted(self.tuples, 'tuple')}, {read:,.0f} read/s, {executed:,.0f} executed/s, "
+            f"{paused}wave {self.last.txid}: {counted(self.tuples, 'tuple')}, {read:,.0f} read/s, "
+            f"{executed:,.0f} executed/s, "
             f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{behind}"
             f"{messages}{dead}{throttled}{retried}"
         )

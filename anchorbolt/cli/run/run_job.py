@@ -192,6 +192,7 @@ class Run:
         try:
             while not self._ended(handle, progress):
                 progress.activity = self.engine.activity()
+                self._note_pause(handle, progress)
                 display.refresh()
                 if self.stop_requested and not stopping:
                     stopping = True
@@ -213,6 +214,16 @@ class Run:
                     seconds=round(seconds, 1),
                     **progress.figures(time.monotonic()),
                 )
+
+    def _note_pause(self, handle: RunHandle, progress: Progress) -> None:
+        """Say when the run is paused or resumed, by the page."""
+        if handle.paused == progress.paused or self.stop_requested:  # a stop ends a pause
+            return
+        progress.paused = handle.paused
+        messages = handle.messages_in_flight
+        flight = f", except for {counted(messages, 'message')} in flight" if messages else ""
+        said = f"paused: no wave begins until the run is resumed{flight}" if progress.paused else "resumed"
+        self.display.say(said, paused=progress.paused)
 
     def _ended(self, handle: RunHandle, progress: Progress) -> bool:
         """Wait a moment for a run's end, and add its new waves to the progress; raises the error of a failed run."""

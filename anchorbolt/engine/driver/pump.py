@@ -1,16 +1,18 @@
 """The pump: runs waves without a streaming query, one after the other, as long as something waits."""
 
 import logging
+import math
 import threading
 import time
 from typing import Protocol
 
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
+from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts
-from anchorbolt.engine.submit.handle import WaveCommitted, Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.waves import WaveCommitted, Waves
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.stream import Spout
 
@@ -55,7 +57,7 @@ def waves_of(plan: ExecutionPlan, query: Query | None, spouts: DriverSpouts | No
 
 
 class Pump:
-    """The port `anchorbolt.engine.submit.handle.Waves` for the spouts, ticks and replays of the driver.
+    """The port `anchorbolt.engine.submit.waves.Waves` for the spouts, ticks and replays of the driver.
 
     With stream spouts it is a part of `MixedWaves`.
     """
@@ -66,6 +68,8 @@ class Pump:
         self._spouts = spouts
         self._one_wave = one_wave or OneWave()
         self._draining = threading.Event()
+        self._pause = Pause()
+        self._held_since: float | None = None  # when a pause or the end began, by `time.monotonic`
         self._aborted = False
         self._thread: int | None = None
 
@@ -85,6 +89,7 @@ class Pump:
         try:
             self._run_waves()
         finally:
+            self._pause.close()
             with self._one_wave:  # a wave of the query may be running, and it writes the record as well
                 self.close()
         if self._spouts.rich is not None:
@@ -94,8 +99,25 @@ class Pump:
 
     def stop(self) -> bool:
         self._drain()
+        self._pause.close()
         self._spouts.notify()
         return self._thread != threading.get_ident()
+
+    def pause(self) -> None:
+        self._pause.begin()
+        if self._pause.is_on:  # not if the run is to end
+            self._hold()
+            self._spouts.pause()
+
+    def wait_until_paused(self, timeout: float | None) -> bool:
+        return self._pause.wait_until_ceased(timeout)
+
+    def resume(self) -> None:
+        if self._pause.is_on:
+            self._held_since = None
+            self._spouts.resume()
+            self._pause.end()
+            self._spouts.notify()
 
     def abort(self) -> None:
         """End without another wave: what is in flight stays so."""
@@ -103,9 +125,14 @@ class Pump:
         self.stop()
 
     def _drain(self) -> None:
+        self._hold()
         self._draining.set()
         if self._spouts.rich is not None:
             self._spouts.rich.drain()
+
+    def _hold(self) -> None:
+        if self._held_since is None:
+            self._held_since = time.monotonic()
 
     def close(self) -> None:
         """Have the spouts end, and warn of those that do not."""
@@ -123,19 +150,23 @@ class Pump:
         self._until_empty = True
 
     def _run_waves(self) -> None:
-        spouts, began = self._spouts, 0.0
+        spouts = self._spouts
         while True:
             if spouts.rich is not None:
                 spouts.rich.check()
             if self._aborted:
                 return
             if self._draining.is_set():
-                now = time.monotonic()
-                began = began or now
-                # A spout in a call that does not return may still emit, but it is not waited for without end.
-                emits_no_more = spouts.is_drained or now >= began + _CLOSE_S
-                if (emits_no_more and spouts.is_settled) or now >= began + self._plan.settings.message_timeout_secs:
+                if self._has_run_out():
                     return
+            elif self._pause.is_on and (self._pause.has_ceased or self._has_run_out()):
+                if not self._pause.has_ceased:
+                    self._forget_confirmed()
+                    self._pause.cease()
+                with spouts.changed:
+                    if self._pause.is_on:
+                        spouts.changed.wait(_POLL_S)
+                continue
             if spouts.is_waiting:
                 with self._one_wave:
                     self._run_wave()
@@ -147,6 +178,13 @@ class Pump:
                 with spouts.changed:
                     if not spouts.is_waiting:
                         spouts.changed.wait(_POLL_S)
+
+    def _has_run_out(self) -> bool:
+        """Return whether no wave is needed any more for what the spouts had emitted before they were held."""
+        held_s = time.monotonic() - (self._held_since or math.inf)
+        # A spout in a call that does not return may still emit, but it is not waited for without end.
+        emits_no_more = self._spouts.is_drained or held_s >= _CLOSE_S
+        return (emits_no_more and self._spouts.is_settled) or held_s >= self._plan.settings.message_timeout_secs
 
     def _forget_confirmed(self) -> None:
         """While nothing waits, note in the record that the sources know of all acks: the next wave may be far away."""
@@ -202,6 +240,20 @@ class MixedWaves:
             threading.Thread(target=self._query.stop, name="anchorbolt-stop", daemon=True).start()
             return False
         return self._query.stop()
+
+    def pause(self) -> None:
+        self._query.pause()
+        self._pump.pause()
+
+    def wait_until_paused(self, timeout: float | None) -> bool:
+        end = None if timeout is None else time.monotonic() + timeout
+        if not self._query.wait_until_paused(timeout):
+            return False
+        return self._pump.wait_until_paused(None if end is None else max(0.0, end - time.monotonic()))
+
+    def resume(self) -> None:
+        self._pump.resume()
+        self._query.resume()
 
     def _run_pump(self) -> None:
         try:

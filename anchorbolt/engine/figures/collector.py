@@ -120,6 +120,7 @@ class RunCollector(Collector):
         if last is not None and last.offsets_behind is not None:
             text = "Offsets that the sources had and no wave had read when the last wave ended."
             yield families.gauge("source_offsets_behind", text, last.offsets_behind)
+        yield families.gauge("paused", "1 while the run is paused.", int(run.paused))
         states = [((each.value.lower(),), float(each is run.status)) for each in type(run.status)]
         yield families.gauge("run_status", "1 for the status that the run has.", states, ["status"])
 

@@ -16,6 +16,7 @@ from anchorbolt.checkpoint.decision_log import query_id_at
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
+from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.sources.files import SourceFiles
@@ -23,8 +24,8 @@ from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import WaveCommitted
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.waves import WaveCommitted
 from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import counted
@@ -40,7 +41,7 @@ _JVM_LOST = (Py4JNetworkError, OSError)  # raised by py4j when the JVM does not 
 
 
 class WaveQuery:
-    """The port `anchorbolt.engine.submit.handle.Waves`: one streaming query and its `foreachBatch`."""
+    """The port `anchorbolt.engine.submit.waves.Waves`: one streaming query and its `foreachBatch`."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class WaveQuery:
         self._lag = SourceLag()
         self.batch: DataFrame | None = None  # the micro-batch of the current wave
         self._stop_requested = threading.Event()
+        self._pause = Pause()
         self.one_wave = OneWave()  # held during a wave
         self._wave_thread: int | None = None
         self._wave_failure: BaseException | None = None
@@ -88,6 +90,7 @@ class WaveQuery:
 
     def stop(self) -> bool:
         self._stop_requested.set()
+        self._pause.close()
         if self._wave_thread == threading.get_ident():  # called by a listener, for which the wave waits
             threading.Thread(target=self.stop, name="anchorbolt-stop", daemon=True).start()
             return False
@@ -95,6 +98,17 @@ class WaveQuery:
             with self.one_wave:
                 self.query.stop()
         return True
+
+    def pause(self) -> None:
+        self._pause.begin()
+        if self._wave_thread is None:  # else that thread looks for a pause when its wave has ended
+            self._pause.cease()
+
+    def wait_until_paused(self, timeout: float | None) -> bool:
+        return self._pause.wait_until_ceased(timeout)
+
+    def resume(self) -> None:
+        self._pause.end()
 
     def wait(self) -> BaseException | None:
         assert self.query is not None
@@ -104,6 +118,9 @@ class WaveQuery:
         except Exception as error:  # StreamingQueryException, or an error of py4j if the JVM is lost
             failure = self._failure(error)
             failure.__cause__ = error
+        else:
+            self._pause.wait_until_over()  # with `until_empty`, the query ends by itself
+        self._pause.close()
         with self.one_wave:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
             pass
         self._release()
@@ -132,14 +149,16 @@ class WaveQuery:
         return isinstance(failure, WaveFailed) or not isinstance(failure, AnchorboltError)
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
-        """Called by Spark for each micro-batch. An exception ends the query."""
-        # `stop` holds the lock while it waits for this thread to end: waiting for the lock without end would deadlock.
-        while not self.one_wave.acquire(timeout=_STOP_POLL_S):
-            if self._stop_requested.is_set():
+        """Called by Spark for each micro-batch. An exception ends the query.
+
+        In a pause the batch waits here: Spark has planned it, but runs no job for it, and does not limit the time.
+        """
+        while not self._begin_wave():
+            self._pause.wait_until_over()
+            if self._pause.is_closed:
                 raise _StopRequested
-        self._wave_thread = threading.get_ident()
         try:
-            if self._stop_requested.is_set():
+            if self._pause.is_closed:
                 raise _StopRequested
             self._run_batch(frame, batch_id)
         except _StopRequested:
@@ -148,8 +167,23 @@ class WaveQuery:
             self._wave_failure = error
             raise
         finally:
-            self._wave_thread = None
-            self.one_wave.release()
+            self._end_wave()
+
+    def _begin_wave(self) -> bool:
+        """Return whether this thread holds the lock now and may run its wave; not in a pause."""
+        # `stop` holds the lock while it waits for this thread to end: waiting for the lock without end would deadlock.
+        if not self.one_wave.acquire(timeout=_STOP_POLL_S):
+            return False
+        self._wave_thread = threading.get_ident()
+        if self._pause.is_on:  # asked only now: `pause` asks for the thread after it has begun the pause
+            self._end_wave()
+            return False
+        return True
+
+    def _end_wave(self) -> None:
+        self._wave_thread = None
+        self.one_wave.release()
+        self._pause.cease()
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""

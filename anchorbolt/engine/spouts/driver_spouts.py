@@ -47,6 +47,7 @@ class DriverSpouts:
         self.changed = threading.Condition()
         self._plan = plan
         self._counts_batches = not plan.graph.stream_spouts
+        self._is_paused = False
         self._feeders = Feeders(plan)
         self._ticks = Ticks(plan.ticks, clock)
         self.ticks: frozenset[str] = frozenset()
@@ -78,18 +79,38 @@ class DriverSpouts:
         if self.rich is not None:
             self.rich.open(record)
 
+    def pause(self) -> None:
+        """Ask no spout for more: waves take in only what rich spouts have emitted. May be called on any thread."""
+        self._is_paused = True
+        if self.rich is not None:
+            self.rich.pause()
+
+    def resume(self) -> None:
+        """End the pause. May be called on any thread."""
+        self._is_paused = False
+        if self.rich is not None:
+            self.rich.resume()
+
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to process in a wave."""
-        if self._feeders.is_waiting or self._ticks.is_due or (self.replays is not None and self.replays.is_waiting):
-            return True
-        return self.rich is not None and self.rich.is_waiting
+        """Whether there is something to process in a wave; in a pause, only what is in flight."""
+        return self._continues or (not self._is_paused and self._begins)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits or is in flight, and no rich spout has emitted for a while."""
         # In this order: a spout may emit meanwhile.
-        return (self.rich is None or self.rich.is_idle) and not self.is_waiting
+        return (self.rich is None or self.rich.is_idle) and not (self._continues or self._begins)
+
+    @property
+    def _continues(self) -> bool:
+        """Whether a wave is due for what earlier ones have begun, for tuples of rich spouts, or for ticks."""
+        return self._ticks.is_due or (self.rich is not None and self.rich.is_waiting)
+
+    @property
+    def _begins(self) -> bool:
+        """Whether something waits that a pause keeps back: rows of a feeder, or dead letters."""
+        return self._feeders.is_waiting or (self.replays is not None and self.replays.is_waiting)
 
     @property
     def is_settled(self) -> bool:
@@ -98,7 +119,7 @@ class DriverSpouts:
 
     @property
     def is_drained(self) -> bool:
-        """Whether no rich spout emits any more, after `RichSpouts.drain`."""
+        """Whether no rich spout emits any more, after `pause` or `RichSpouts.drain`."""
         return self.rich is None or self.rich.is_drained
 
     @property
@@ -133,10 +154,11 @@ class DriverSpouts:
         With `replays`, dead letters that wait are processed in it as well; for waves without a query's batch.
         When the wave has committed, its messages are settled. If it has failed for good, nothing is acked or failed.
         """
-        self._feeders.take(spout.record.txid + 1)
+        is_paused = self._is_paused
+        self._feeders.take(spout.record.txid + 1, only_empty=is_paused)
         self.ticks = self._ticks.due()
         try:
-            if self.replays is not None and replays:
+            if self.replays is not None and replays and not is_paused:
                 self.replays.begin_wave()
             if self.rich is not None:
                 self.rich.begin_wave()

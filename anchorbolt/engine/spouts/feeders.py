@@ -31,9 +31,9 @@ class Feeders:
     def is_waiting(self) -> bool:
         return any(spout.is_waiting() for spout in self._spouts.values())
 
-    def take(self, txid: int) -> None:
-        """Take a batch of each spout for a wave."""
-        self._taken = {component: spout.take(txid) for component, spout in self._spouts.items()}
+    def take(self, txid: int, *, only_empty: bool = False) -> None:
+        """Take a batch of each spout for a wave; with `only_empty`, an empty one."""
+        self._taken = {component: [] if only_empty else spout.take(txid) for component, spout in self._spouts.items()}
 
     def settle(self, txid: int) -> None:
         """Forget the batches of the last decided wave, `txid`; a later wave's go back to their spouts."""

@@ -59,8 +59,9 @@ class HostedSpout:
         self._finished = 0  # tracked tuples that were acked or failed
         self._emitted = 0  # tuples that back pressure knows of
         self._waiting_since: float | None = None  # when the oldest tuple that waits for a wave was emitted
-        self._draining = False
-        self.is_drained = False  # whether the spout has emitted its last tuple, because of `drain`
+        self._draining = self._paused = False
+        self._active = False  # whether the last call of `activate` came after that of `deactivate`
+        self.is_drained = False  # whether the spout emits no more, because of `pause` or `drain`
         # When `next_tuple` first and last returned without an emit, since one that emitted, or an ack or a fail.
         self._empty: tuple[float, float] | None = None
 
@@ -125,6 +126,17 @@ class HostedSpout:
         if acked or failed:
             self._settled.append((acked, failed))
 
+    def pause(self) -> None:
+        """Have the spout emit no more until `resume`, once the call of `next_tuple` under way has returned.
+
+        Once no message of the spout is pending, the next step deactivates it.
+        """
+        self._paused = True
+
+    def resume(self) -> None:
+        """Have the next step activate the spout and go on."""
+        self._paused = False
+
     def drain(self) -> None:
         """Have the spout emit no more, once the call of `next_tuple` that may be under way has returned."""
         self._draining = True
@@ -135,18 +147,23 @@ class HostedSpout:
         self._next_tuple = self._spout.next_tuple
         if self.task[1] == 0:
             self._ack_again()
-        self._call("activate")
+        self._activate()
         self._count_emitted(was_waiting=False)
 
     def step(self) -> Step:
         """Ack and fail what is settled, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
         collector = self._collector
         was_waiting = collector.emitted > collector.taken
+        self.is_drained = False  # before anything below looks whether the spout may emit
+        if not (self._active or self._is_held):
+            self._activate()
         self._settle_all()
         if self._count_emitted(was_waiting=was_waiting) and not was_waiting:
             return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
-            self.is_drained = self._draining
+            self.is_drained = self._is_held
+            if self._paused and self._active and self.is_settled and not self.is_waiting:
+                self._deactivate()
             return Step.HELD
         dropped = collector.dropped
         try:  # not by `_call`, whose context manager costs as much as an emit
@@ -166,12 +183,25 @@ class HostedSpout:
     def end(self) -> None:
         """Ack and fail what is settled, then deactivate and close the spout. Raises `SpoutError`."""
         self._settle_all()
-        self._call("deactivate")
+        if self._active:
+            self._deactivate()
         self.close_spout()
 
     def close_spout(self) -> None:
         """Close the spout. Raises `SpoutError`."""
         self._call("close")
+
+    def _activate(self) -> None:
+        self._active = True
+        self._call("activate")
+
+    def _deactivate(self) -> None:
+        self._active = False
+        self._call("deactivate")
+
+    @property
+    def _is_held(self) -> bool:
+        return self._draining or self._paused
 
     def _count_emitted(self, *, was_waiting: bool) -> bool:
         """Tell back pressure what the spout has emitted since the last time; return whether it has.
@@ -199,11 +229,11 @@ class HostedSpout:
 
     @property
     def may_emit(self) -> bool:
-        """Whether nothing keeps the spout from emitting: no limit, no back pressure, no stop."""
+        """Whether nothing keeps the spout from emitting: no limit, no back pressure, no pause, no stop."""
         settings, collector = self._plan.settings, self._collector
         most = settings.max_spout_pending
         return (
-            not self._draining
+            not (self._draining or self._paused)
             and not self._flow.is_throttled
             and collector.emitted - collector.taken < settings.intake_tuples
             and collector.waiting_bytes < settings.intake_bytes

@@ -179,7 +179,7 @@ class RichSpouts:
 
     @property
     def is_drained(self) -> bool:
-        """Whether no spout emits any more, after `drain`."""
+        """Whether no spout emits any more, after `pause` or `drain`."""
         return all(host.is_drained for host in self._hosts.values())
 
     def begin_wave(self) -> None:
@@ -334,6 +334,16 @@ class RichSpouts:
             for chunk, roots in intake.chunks
         )
         yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired, intake.moves)
+
+    def pause(self) -> None:
+        """Have the rich spouts emit no more until `resume`. May be called on any thread."""
+        for host in self._hosts.values():
+            host.pause()
+
+    def resume(self) -> None:
+        """Have the rich spouts emit again. May be called on any thread."""
+        for host in self._hosts.values():
+            host.resume()
 
     def drain(self) -> None:
         """Have the rich spouts emit no more. May be called on any thread."""

@@ -58,6 +58,14 @@ class SpoutHost(HostedSpout):
         super().settle(acked, failed)
         self.wake()
 
+    def pause(self) -> None:
+        super().pause()
+        self.wake()
+
+    def resume(self) -> None:
+        super().resume()
+        self.wake()
+
     def drain(self) -> None:
         super().drain()
         self.wake()

@@ -6,11 +6,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
+from anchorbolt.checkpoint.spout import CommittedWave, RecoveryReport
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
 from anchorbolt.engine.figures.size_meter import SizeMeter
@@ -22,6 +22,7 @@ from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.submit import committed_state
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
+from anchorbolt.engine.submit.waves import Waves
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import StateError
 from anchorbolt.state_backends.state import NOTHING_COMMITTED
@@ -38,25 +39,6 @@ _RECORDS_KEPT = 300
 _FAILED_RECORDS_KEPT = 100
 
 WaveListener = Callable[[WaveReport], None]
-
-WaveCommitted = Callable[[WaveReport, CommittedWave], None]
-"""Called after each committed wave."""
-
-
-class Waves(Protocol):
-    """The waves of a run; each engine implements it."""
-
-    def query_id(self) -> str:
-        """Return the id of the streaming query at the checkpoint location, or an empty string."""
-
-    def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
-        """Start the source. The spout has recovered; `add` is to be called after each committed wave."""
-
-    def wait(self) -> BaseException | None:
-        """Run waves until `stop` or, with `until_empty`, until the source is empty. Return or raise the error."""
-
-    def stop(self) -> bool:
-        """End the waves after the current one. Return False if a listener calls this, for which that wave waits."""
 
 
 class RunStatus(str, Enum):
@@ -96,6 +78,9 @@ class RunHandle:
         self.state_sizes = SizeMeter(plan)
         self._ended = threading.Event()
         self._stop_requested = threading.Event()
+        self._pause_lock = threading.Lock()  # held while the run is paused or resumed
+        self._paused = False
+        self._listening: int | None = None  # the thread that calls the listener
         self._status = RunStatus.RUNNING
         self._failure: BaseException | None = None
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
@@ -138,6 +123,16 @@ class RunHandle:
     def status(self) -> RunStatus:
         """RUNNING, STOPPED (by `stop`), FINISHED (the source was empty) or FAILED."""
         return self._status
+
+    @property
+    def paused(self) -> bool:
+        """Whether the run is paused: from `pause` until `resume`, `stop` or the end of the run."""
+        return self._paused and not self._stop_requested.is_set() and self._status is RunStatus.RUNNING
+
+    @property
+    def pausing(self) -> bool:
+        """Whether the run is paused, but waves still run for what is in flight."""
+        return self.paused and not self._waves.wait_until_paused(0)
 
     @property
     def reports(self) -> Sequence[WaveReport]:
@@ -249,10 +244,41 @@ class RunHandle:
         Rich spouts are not asked for more, but waves run until no message is pending any more, at most for
         `topology.message.timeout.secs`.
 
+        A paused run ends at once.
+
         Waits at most `timeout` seconds, but not at all if an `on_wave` listener calls it. May be called repeatedly.
         """
         self._stop_requested.set()
         return self._ended.wait(timeout if self._waves.stop() else 0)
+
+    def pause(self, timeout: float | None = None) -> bool:
+        """Finish the current wave, if any, and begin no other until `resume`; return whether no wave runs any more.
+
+        No source is asked for more from now on. What has been emitted is still processed, as in Storm: waves run until
+        no message of a rich spout is pending and no batch of a transactional topology is in flight, for rich spouts at
+        most for `topology.message.timeout.secs`. After that nothing times out, however long the pause is. A spout's
+        `deactivate` is called once none of its messages is pending.
+
+        A new driver for the same topology takes over from a paused run as from any other, and is not paused itself. A
+        run with `until_empty` does not end while it is paused.
+
+        Waits at most `timeout` seconds, but not at all if an `on_wave` listener calls it. Returns False also if the run
+        was resumed or has ended meanwhile. Has no effect on a run that is paused, is to stop or has ended.
+        """
+        with self._pause_lock:
+            self._paused = True
+            self._waves.pause()
+        in_time = self._waves.wait_until_paused(0 if self._listening == threading.get_ident() else timeout)
+        return in_time and self.paused
+
+    def resume(self) -> None:
+        """End the pause: call `activate` of the rich spouts, and run waves as before. Return at once.
+
+        What arrived at the sources during the pause is processed. Has no effect on a run that is not paused.
+        """
+        with self._pause_lock:
+            self._paused = False
+            self._waves.resume()
 
     def state(self, component: str) -> dict[Any, Any]:
         """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
@@ -307,7 +333,11 @@ class RunHandle:
         self._record(wave_record(*told, time.time(), failed_rounds=failed, letters=letters))
         self._reports.append(report)
         if self._listener is not None:
-            self._listener(report)
+            self._listening = threading.get_ident()
+            try:
+                self._listener(report)
+            finally:
+                self._listening = None
 
     def _record(self, record: Record) -> None:
         self._records.append(record)

@@ -49,7 +49,7 @@ class LiveRun:
         return Observation(
             at=at,
             topology=handle.topology,
-            status=handle.status.value,
+            status="PAUSED" if handle.paused else handle.status.value,
             is_live=True,
             uptime_s=handle.figures.age_s,
             generation=handle.recovery.generation,
@@ -115,6 +115,7 @@ def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now
         throttled="" if throttle is None else throttle.reason,
         throttle=throttle,
         offsets_behind=None if last is None else last.offsets_behind,
+        pausing=handle.pausing,
     )
 
 

@@ -23,7 +23,7 @@ def readiness(seen: Observation) -> tuple[bool, str]:
     """Return whether the topology is healthy, and why or why not.
 
     It is not while it starts, after its end, and if a wave that runs, or something that it waits for, keeps it from a
-    commit for longer than `topology.health.max.checkpoint.age.secs`. An idle topology is healthy.
+    commit for longer than `topology.health.max.checkpoint.age.secs`. An idle or paused topology is healthy.
     """
     if seen.status == "STARTING":
         return False, "the topology starts: it has not recovered yet"
@@ -35,6 +35,8 @@ def readiness(seen: Observation) -> tuple[bool, str]:
     stalled = min(now.commit_age_s, max(since, default=0.0))
     if stalled > most:
         return False, f"no commit for {stalled:.0f} s, more than {most:g} s: {_cause(seen)}"
+    if seen.status == "PAUSED":
+        return True, "pausing" if now.pausing else "paused"
     return True, "idle" if not since else "the last commit is recent"
 
 
@@ -49,6 +51,7 @@ def now(seen: Observation) -> dict[str, Any]:
         "isLive": seen.is_live,
         "ready": ready,
         "reason": reason,
+        "pausing": current.pausing,
         "txid": seen.txid,
         "generation": seen.generation,
         "commitAgeSecs": round(current.commit_age_s, 1),

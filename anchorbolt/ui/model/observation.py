@@ -99,6 +99,7 @@ class Now:
     oldest_message_s: float = 0.0  # since it was emitted; 0 without a message
     long_calls: Sequence[LongCall] = ()  # the longest first
     offsets_behind: int | None = None
+    pausing: bool = False  # whether the run is paused, but waves still run for what is in flight
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Observation:
 
     at: float  # seconds since 1970
     topology: str
-    status: str  # STARTING, RUNNING, STOPPED, FINISHED, FAILED, or UNKNOWN for a history without an end
+    status: str  # STARTING, RUNNING, PAUSED, STOPPED, FINISHED, FAILED, or UNKNOWN for a history without an end
     is_live: bool  # whether this process runs it
     uptime_s: float
     generation: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
 
-_STATUS = {"RUNNING": "ACTIVE"}
+_STATUS = {"RUNNING": "ACTIVE", "PAUSED": "INACTIVE"}
 
 
 def pretty_seconds(seconds: float) -> str:
@@ -24,7 +24,7 @@ def pretty_window(window: str) -> str:
 
 
 def storm_status(status: str) -> str:
-    """Return `ACTIVE` for a run that runs, as Storm does, and our own status for any other."""
+    """Return Storm's status for a run that runs or is paused, and our own for any other."""
     return _STATUS.get(status, status)
 
 

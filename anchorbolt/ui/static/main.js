@@ -1,5 +1,6 @@
 // Asks the server again and again, shows the view that the address names, and says when nobody answers.
 
+import { perform } from "./actions.js";
 import { h, link, seconds, time } from "./dom.js";
 import { components } from "./components.js";
 import { configuration } from "./configuration.js";
@@ -12,7 +13,8 @@ const VIEWS = { overview, waves, components, state, failures, configuration };
 const TITLES = { overview: "Overview", waves: "Checkpoints", components: "Components", state: "State", failures: "Failures", configuration: "Configuration" };
 const EVERY_MS = 1500;
 const PATIENCE_MS = 5000;
-const STATUS = { ACTIVE: "good", STARTING: "warn", FAILED: "bad" };
+const STATUS = { ACTIVE: "good", INACTIVE: "warn", STARTING: "warn", FAILED: "bad" };
+const NAMES = { INACTIVE: "paused", UNKNOWN: "no end" };
 
 let id = null;
 let shownText = "";
@@ -100,8 +102,8 @@ function show(route, view, now, data) {
   document.body.classList.remove("stale");
   document.title = `${id} · ${TITLES[route.path[0]]}`;
   document.getElementById("name").textContent = id;
-  const isHealthy = now.ready || now.status !== "ACTIVE";
-  const status = now.status === "UNKNOWN" ? "no end" : now.status.toLowerCase();
+  const isHealthy = now.ready || !["ACTIVE", "INACTIVE"].includes(now.status);
+  const status = now.pausing ? "pausing" : NAMES[now.status] ?? now.status.toLowerCase();
   badge(isHealthy ? status : "no commits", isHealthy ? (STATUS[now.status] ?? "") : "bad");
   document.getElementById("facts").textContent = facts(now);
   navigation(route);
@@ -126,16 +128,7 @@ function navigation(route) {
   if (focused?.startsWith("nav-")) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
-async function act(action) {
-  if (!confirm(`Stop ${id} after its current wave?`)) return;
-  try {
-    await ask(`${encodeURIComponent(id)}/${action}`, { method: "POST" });
-    refresh();
-  } catch (error) {
-    if (error.status === 401) location.assign("/login");
-    else trouble(error);
-  }
-}
+const act = (action) => perform(action, id, { ask, refresh, trouble });
 
 addEventListener("hashchange", () => {
   shownText = "";

@@ -1,6 +1,7 @@
 // The graph, what the run does now, and the latest waves.
 
 import { h, link, ms, number, seconds, tile, windowChoice, windowOf } from "./dom.js";
+import { actions, pauseNotice } from "./actions.js";
 import { drawGraph, loadLegend } from "./graph.js";
 import { phaseLegend, waveChart } from "./chart.js";
 import { spoutsCard } from "./spouts.js";
@@ -55,7 +56,8 @@ function blocking(now, act) {
   const notices = [];
   const say = (kind, ...text) => notices.push(h("p", { class: `notice ${kind}` }, text));
   if (now.failure) say("bad", h("b", {}, `The run failed: ${now.failure.error}. `), h("pre", {}, now.failure.text));
-  if (!now.ready && now.status === "ACTIVE") say("bad", h("b", {}, "Not ready: "), now.reason);
+  if (now.status === "INACTIVE") say("warn", h("b", {}, now.pausing ? "Pausing. " : "Paused. "), pauseNotice(now));
+  if (!now.ready && ["ACTIVE", "INACTIVE"].includes(now.status)) say("bad", h("b", {}, "Not ready: "), now.reason);
   if (now.status === "STARTING") say("warn", "The topology starts: it checks its store, starts Spark and recovers.");
   for (const each of now.waiting) say("warn", h("b", {}, `Waits for ${each.for}`), ` for ${seconds(each.seconds)}.`);
   if (now.throttled) {
@@ -84,7 +86,7 @@ function blocking(now, act) {
   if (!now.isLive || ["STOPPED", "FINISHED"].includes(now.status)) say("", `${now.reason[0].toUpperCase()}${now.reason.slice(1)}.`);
   return h("section", { class: "card" },
     h("div", { class: "bar" }, h("h2", {}, "Now"),
-      now.canStop && now.status === "ACTIVE" && h("button", { id: "stop", type: "button", onclick: () => act("stop") }, "Stop after this wave")),
+      actions(now, act)),
     notices);
 }
 

@@ -51,6 +51,15 @@ def test_lag_is_what_a_wave_took_longer_than_the_checkpoint_interval(progress: P
     assert progress.lag_ms == pytest.approx(500.0)
 
 
+def test_the_line_of_a_paused_run_says_so(progress: Progress) -> None:
+    progress.paused = True
+    assert progress.line(10.0).startswith("paused before the first wave")
+    progress.add(wave(7), now=11.0)
+    assert progress.line(11.0).startswith("paused after wave 7: ")
+    progress.paused = False
+    assert progress.line(11.0).startswith("wave 7: ")
+
+
 def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(
     progress: Progress, capsys: pytest.CaptureFixture[str]
 ) -> None:

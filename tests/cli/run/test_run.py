@@ -213,3 +213,38 @@ def test_python_m_anchorbolt_is_the_command() -> None:
     with closing(Command([sys.executable, "-m", "anchorbolt", "--version"], directory=Path.cwd())) as command:
         assert command.end() == 0
         assert command.out.startswith("anchorbolt ")
+
+
+class Acting(Display):
+    """Pauses the run, resumes it once the command has said so, pauses it again, and then sends a signal."""
+
+    def __init__(self, engine: LocalEngine) -> None:
+        super().__init__()
+        self.engine = engine
+        self.paused: list[object] = []
+
+    def refresh(self) -> None:
+        super().refresh()
+        assert self.engine.handle is not None
+        if self.paused in ([], [True, False]):
+            self.engine.handle.pause(0)
+        elif self.paused == [True]:
+            self.engine.handle.resume()
+        elif self.engine.handle.paused:
+            signal.raise_signal(signal.SIGTERM)
+
+    def say(self, text: str, **fields: object) -> None:
+        super().say(text, **fields)
+        self.paused += [fields["paused"]] if "paused" in fields else []
+
+
+def test_it_is_said_when_a_run_is_paused_and_resumed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = LocalEngine()
+    assert Run("ab_summing:summing", engine, Acting(engine), until_empty=False).to_exit_code() == DONE
+    lines = capsys.readouterr().out.splitlines()
+    said = [line for line in lines if line.startswith(("paused:", "resumed"))]
+    assert said == [
+        "paused: no wave begins until the run is resumed",
+        "resumed",
+        "paused: no wave begins until the run is resumed",
+    ]

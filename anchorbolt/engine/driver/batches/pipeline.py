@@ -65,6 +65,7 @@ class Pipeline:
         self._given_up: BatchMetadata | None = None  # of the batch that failed last
         self._retried = -1  # the batch that begins again without being ready
         self._is_held = False  # the coordinator failed: it is called again when no batch is in flight
+        self.begins_no_more = False  # in a pause; but the current batch begins again if it fails
         self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
 
     def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
@@ -86,23 +87,26 @@ class Pipeline:
     def is_empty(self) -> bool:
         return not self._flights
 
-    def fill(self) -> None:
-        """Begin batches while one may begin.
+    def fill(self) -> bool:
+        """Begin batches while one may begin; return False if `begins_no_more` has kept one from it.
 
         Raises what the coordinator raises, but not while batches are in flight, which are not to blame.
         """
         self._is_held = self._is_held and not self.is_empty
         while len(self._flights) < self._most and not self._is_held:
             last = self._last()
+            if last is not None and self.begins_no_more and last.txid + 1 != self._retried:
+                return False
             try:
                 if last is None or not self._begin(last):
-                    return
+                    break
             except NOT_OURS_ANY_MORE:
                 raise
             except AnchorboltError:
                 if self.is_empty:
                     raise
                 self._is_held = True
+        return True
 
     def take(self, txid: int) -> tuple[Flight, Sequence[TaskReport]]:
         """Wait for the end of a batch's processing phase, and begin others meanwhile. The batch stays in flight.

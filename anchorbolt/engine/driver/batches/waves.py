@@ -9,9 +9,10 @@ import threading
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
+from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.rounds import summarise
-from anchorbolt.engine.submit.handle import WaveCommitted
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.waves import WaveCommitted
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, TopologyError
 from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
@@ -24,7 +25,7 @@ _PAUSE_S = 0.1
 
 
 class BatchWaves:
-    """The port `anchorbolt.engine.submit.handle.Waves` of a transactional topology."""
+    """The port `anchorbolt.engine.submit.waves.Waves` of a transactional topology."""
 
     def __init__(self, plan: ExecutionPlan, start: StartProcessing) -> None:
         """Create it; `start` begins the processing phase of a batch in the background."""
@@ -32,6 +33,7 @@ class BatchWaves:
         self._settings = plan.settings
         self._start_processing = start
         self._stopped = threading.Event()
+        self._pause = Pause()
         self._thread: int | None = None
         self.pipeline: Pipeline  # set when the run's decision log is there
 
@@ -47,18 +49,35 @@ class BatchWaves:
         try:
             self._run_batches()
         finally:
+            self._pause.close()
             self.pipeline.close()
 
     def stop(self) -> bool:
         self._stopped.set()
+        self._pause.close()
         return self._thread != threading.get_ident()
+
+    def pause(self) -> None:
+        self._pause.begin()
+        self.pipeline.begins_no_more = self._pause.is_on
+
+    def wait_until_paused(self, timeout: float | None) -> bool:
+        return self._pause.wait_until_ceased(timeout)
+
+    def resume(self) -> None:
+        self.pipeline.begins_no_more = False
+        self._pause.end()
 
     def _run_batches(self) -> None:
         settings = self._settings
         retry, failures = RetryPolicy(settings.message_timeout_secs * 1000), 0
         while not self._stopped.is_set():
+            if self._pause.is_on and self.pipeline.is_empty:
+                self._pause.cease()
+                self._pause.wait_until_over()
+                continue
             try:
-                retry.until_available(self.pipeline.fill)
+                was_asked = retry.until_available(self.pipeline.fill)
             except (StateError, TopologyError, ConfigError):
                 raise
             except AnchorboltError as error:  # the coordinator's, mostly
@@ -71,7 +90,7 @@ class BatchWaves:
             failures = 0
             if not self.pipeline.is_empty:
                 self._run_batch(self._spout.record.txid + 1)
-            elif self._until_empty:
+            elif self._until_empty and was_asked:
                 self._spout.check_not_overtaken()
                 return
             else:
