@@ -12,16 +12,17 @@ export function phaseLegend() {
 // Bars of the waves from the oldest to the newest; each is a link to its wave.
 export function waveChart(waves, route, room, height = 170) {
   if (!waves.length) return h("p", { class: "quiet" }, "No wave has committed yet.");
-  const left = 56;
+  const left = 62;
   const top = 14;
   const width = Math.max(room, 200);
   const step = Math.min(26, (width - left) / waves.length);
-  const high = niceCeiling(Math.max(...waves.map((each) => each.total_ms), 1));
-  const y = (value) => top + (height - top) * (1 - value / high);
+  const high = highest(waves.map((each) => each.total_ms));
+  const y = (value) => top + (height - top) * (1 - Math.min(value / high, 1));
   const axis = [0, 0.5, 1].map((share) => [
     h("line", { class: "axis", x1: left, x2: width, y1: y(share * high), y2: y(share * high) }),
     h("text", { class: "small", x: left - 6, y: y(share * high) + 4, "text-anchor": "end" }, share === 0 ? "0" : ms(share * high)),
   ]);
+  let labelled = 0; // up to where there is a label
   const bars = waves.map((wave, index) => {
     const x = left + index * step;
     const again = wave.rounds > 1 ? `, ${wave.rounds} rounds` : "";
@@ -34,14 +35,18 @@ export function waveChart(waves, route, room, height = 170) {
       return value > 0 && h("rect", { class: `f-${phase}`, x, width: Math.max(1, step - 2), y: y(below), height: Math.max(0.3, bottom - y(below)) });
     });
     const mark = wave.rounds > 1 && h("circle", { class: "f-bad", cx: x + (step - 2) / 2, cy: Math.max(5, y(below) - 7), r: 4 });
+    const isLabelled = wave.total_ms > high && x > labelled;
+    if (isLabelled) labelled = x + 60;
+    const isLast = x + step + 50 > width;
+    const label = isLabelled && h("text", { class: "halo", x: isLast ? x - 3 : x + step + 1, y: top + 12, "text-anchor": isLast ? "end" : "start" }, ms(wave.total_ms));
     return h("a", { svg: true, class: "chart-bar", href: link(route, `waves/${wave.txid}`), "aria-label": text, tabindex: -1 },
-      h("title", {}, text), h("rect", { x, y: top, width: step, height: height - top, fill: "transparent" }), parts, mark);
+      h("title", {}, text), h("rect", { x, y: top, width: step, height: height - top, fill: "transparent" }), parts, mark, label);
   });
   const phases = PHASES.map((phase) => {
     const times = waves.map((each) => each.phases_ms?.[phase] ?? 0);
     return `${phase} ${ms(times.reduce((a, b) => a + b, 0) / times.length)}`;
   });
-  return h("svg", { width, height: height + 6, role: "img", "aria-label": `Times of ${waves.length} waves. On average: ${phases.join(", ")}` }, axis, bars);
+  return h("svg", { width, height: height + 6, role: "group", "aria-label": `Times of ${waves.length} waves. On average: ${phases.join(", ")}` }, axis, bars);
 }
 
 export function spreadChart(title, spread, show, room) {
@@ -57,6 +62,14 @@ export function spreadChart(title, spread, show, room) {
   return h("div", {}, h("h3", {}, title),
     h("svg", { width, height, role: "img", "aria-label": `${title} by task: ${text}` }, bars, h("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height })),
     h("div", { class: "quiet" }, text));
+}
+
+// The top of the axis. A few waves that took far longer than the others, such as a first one, are cut off.
+function highest(times) {
+  const sorted = [...times].sort((a, b) => a - b);
+  const usual = sorted[Math.floor(0.9 * (sorted.length - 1))];
+  const most = sorted[sorted.length - 1];
+  return niceCeiling(Math.max(1, most > 4 * usual ? 2 * usual : most));
 }
 
 function niceCeiling(value) {

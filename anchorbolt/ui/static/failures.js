@@ -15,11 +15,11 @@ export const failures = {
       now.throttled && card("Throttle", h("p", { class: "notice warn" }, now.throttled)),
       card("Rounds that failed", data.rounds.length ? table([
         ["When", (each) => time(each.at), "short"], ["Wave", (each) => wave(each.txid), "short"], ["Rounds", (each) => number(each.rounds), true],
-        ["Why", (each) => reasons(each.reasons)],
+        ["Why", (each) => reasons(each.reasons), "long"],
       ], data.rounds.slice(0, 100), "Failed rounds") : h("p", { class: "quiet" }, "None is known.")),
       data.messages.length > 0 && card("Messages that failed", table([
         ["Wave", (each) => wave(each.txid), "short"], ["Spout", (each) => each.spout], ["Message", (each) => h("span", { class: "mono" }, each.messageId)],
-        ["Bolt", (each) => (each.component ? `${each.component}, task ${each.task}` : "–")], ["Why", (each) => each.reason],
+        ["Bolt", (each) => (each.component ? `${each.component}, task ${each.task}` : "–")], ["Why", (each) => each.reason, "long"],
       ], data.messages, "Failed messages")),
       data.ends.length > 0 && card("Runs that failed", data.ends.map((each) => h("div", {},
         h("p", {}, h("b", {}, each.error), ` at txid ${each.txid}, ${time(each.at)}`), h("pre", {}, each.text)))),
