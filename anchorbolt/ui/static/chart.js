@@ -22,7 +22,8 @@ export function waveChart(waves, route, room, height = 170) {
     h("line", { class: "axis", x1: left, x2: width, y1: y(share * high), y2: y(share * high) }),
     h("text", { class: "small", x: left - 6, y: y(share * high) + 4, "text-anchor": "end" }, share === 0 ? "0" : ms(share * high)),
   ]);
-  let labelled = 0; // up to where there is a label
+  const labels = []; // behind each group of bars that are cut off: how long they are
+  let cut = [];
   const bars = waves.map((wave, index) => {
     const x = left + index * step;
     const again = wave.rounds > 1 ? `, ${wave.rounds} rounds` : "";
@@ -35,18 +36,22 @@ export function waveChart(waves, route, room, height = 170) {
       return value > 0 && h("rect", { class: `f-${phase}`, x, width: Math.max(1, step - 2), y: y(below), height: Math.max(0.3, bottom - y(below)) });
     });
     const mark = wave.rounds > 1 && h("circle", { class: "f-bad", cx: x + (step - 2) / 2, cy: Math.max(5, y(below) - 7), r: 4 });
-    const isLabelled = wave.total_ms > high && x > labelled;
-    if (isLabelled) labelled = x + 60;
-    const isLast = x + step + 50 > width;
-    const label = isLabelled && h("text", { class: "halo", x: isLast ? x - 3 : x + step + 1, y: top + 12, "text-anchor": isLast ? "end" : "start" }, ms(wave.total_ms));
+    if (wave.total_ms > high) cut.push(wave.total_ms);
+    if (cut.length && !(waves[index + 1]?.total_ms > high)) {
+      const text = cut.length < 4 ? cut.map(ms).join(", ") : `${ms(Math.min(...cut))} to ${ms(Math.max(...cut))}`;
+      const isLast = x + step + 8 * text.length > width;
+      labels.push(h("text", { class: "halo", y: top + 12, "text-anchor": isLast ? "end" : "start",
+        x: isLast ? x - 3 - (cut.length - 1) * step : x + step + 1 }, text));
+      cut = [];
+    }
     return h("a", { svg: true, class: "chart-bar", href: link(route, `waves/${wave.txid}`), "aria-label": text, tabindex: -1 },
-      h("title", {}, text), h("rect", { x, y: top, width: step, height: height - top, fill: "transparent" }), parts, mark, label);
+      h("title", {}, text), h("rect", { x, y: top, width: step, height: height - top, fill: "transparent" }), parts, mark);
   });
   const phases = PHASES.map((phase) => {
     const times = waves.map((each) => each.phases_ms?.[phase] ?? 0);
     return `${phase} ${ms(times.reduce((a, b) => a + b, 0) / times.length)}`;
   });
-  return h("svg", { width, height: height + 6, role: "group", "aria-label": `Times of ${waves.length} waves. On average: ${phases.join(", ")}` }, axis, bars);
+  return h("svg", { width, height: height + 6, role: "group", "aria-label": `Times of ${waves.length} waves. On average: ${phases.join(", ")}` }, axis, bars, labels);
 }
 
 export function spreadChart(title, spread, show, room) {
@@ -60,7 +65,7 @@ export function spreadChart(title, spread, show, room) {
   }, h("title", {}, `${number(count)} tasks`)));
   const text = `least ${show(spread.min)}, median ${show(spread.median)}, most ${show(spread.max)}`;
   return h("div", {}, h("h3", {}, title),
-    h("svg", { width, height, role: "img", "aria-label": `${title} by task: ${text}` }, bars, h("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height })),
+    h("svg", { width, height, viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title} by task: ${text}` }, bars, h("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height })),
     h("div", { class: "quiet" }, text));
 }
 

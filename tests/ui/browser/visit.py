@@ -32,7 +32,7 @@ SVG_CONTRASTS = """() => {
   return found;
 }"""
 
-# Texts of the graph that lie on each other or are cut off by their box.
+# Texts of a picture that lie on each other, that are wider than their box, and what sticks out of a card.
 OVERLAPS = """() => {
   const found = [];
   for (const svg of document.querySelectorAll("main svg")) {
@@ -50,6 +50,14 @@ OVERLAPS = """() => {
         const at = text.getBoundingClientRect();
         if (at.left < box.left || at.right > box.right) found.push(`${text.textContent} is wider than its box`);
       }
+    }
+  }
+  for (const card of document.querySelectorAll(".card, .tile")) {
+    const right = card.getBoundingClientRect().right;
+    for (const each of card.querySelectorAll("*")) {
+      const scrolled = each.closest(".scroll") && !each.matches(".scroll");
+      const out = each.getBoundingClientRect().right - right;
+      if (!scrolled && out > 0.5) found.push(`${out} pixels out of its card: ${each.outerHTML.slice(0, 120)}`);
     }
   }
   return found;
