@@ -46,7 +46,7 @@ venv:
 	$(SET_UP)
 
 set-up:  ## everything the other targets need: environment, Java, servers and programs of tests, MkDocs
-	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres --prometheus --other-systems \
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres --prometheus --chromium --other-systems \
 		--docs
 
 .PHONY: test test-fast test-all
@@ -80,8 +80,10 @@ docs:  ## the documentation's site in build/docs; a dead link, a missing page or
 	$(SET_UP) --docs
 	$(IN_VENV) python tools/build_docs.py
 
-docs-pictures: venv  ## draw the pictures of docs/pictures again, from the code that they show
+docs-pictures:  ## make the pictures of docs/pictures again: from the code, and of the page of a running topology
+	$(SET_UP) --java --chromium
 	$(IN_VENV) python tools/pictures/draw.py
+	$(IN_VENV) python tools/pictures/take_page.py
 
 .PHONY: demo kafka-word-count bench
 demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keeps its state there

@@ -67,6 +67,7 @@ TIERS = {
     "killable_server": pytest.mark.thorough,  # an HBase, killed again and again
     "postgres_program": pytest.mark.thorough,
     "prometheus_program": pytest.mark.thorough,
+    "chromium_program": pytest.mark.thorough,
 }
 SHARED = (
     "hbase_framed",
@@ -79,6 +80,7 @@ SHARED = (
     "spark",
     "redis_cluster",
     "postgres_server",
+    "browser",
 )
 # Servers that share a worker.
 TOGETHER = {"hbase_framed": "hbase_server", "hdfs_server": "spark", "s3_server": "spark"}
@@ -362,6 +364,14 @@ def prometheus_program() -> str:
     program = shutil.which("prometheus")
     if program is None:
         pytest.skip("there is no prometheus on the PATH; `make set-up` installs one or says how to")
+    return program
+
+
+@pytest.fixture(scope="session")
+def chromium_program() -> str:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("there is no Chromium on the PATH; `make set-up` installs one or says how to")
     return program
 
 

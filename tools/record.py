@@ -24,6 +24,7 @@ class Record:
         redis_server: path of the `redis-server` program, or None before the search.
         postgres: path of the `postgres` program, or None before the search.
         prometheus: path of the `prometheus` program, or None before the search.
+        chromium: path of a Chromium or Chrome, or None before the search.
     """
 
     java_home: str | None = None
@@ -31,6 +32,7 @@ class Record:
     redis_server: str | None = None
     postgres: str | None = None
     prometheus: str | None = None
+    chromium: str | None = None
 
     @classmethod
     def load(cls, venv: Path) -> Record:
@@ -60,7 +62,7 @@ class Record:
         ]
         if self.java_home:
             lines.append(f"export JAVA_HOME={shlex.quote(self.java_home)}")
-        programs = filter(None, (self.redis_server, self.postgres, self.prometheus))
+        programs = filter(None, (self.redis_server, self.postgres, self.prometheus, self.chromium))
         tail = "".join(f":{shlex.quote(str(Path(program).parent))}" for program in programs)
         lines.append(f'export PATH={":".join(map(shlex.quote, path))}:"$PATH"{tail}')
         return "\n".join(lines) + "\n"

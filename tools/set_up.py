@@ -23,6 +23,7 @@ def main() -> None:
             )
         )
     # Imported only here: these modules use syntax that only the supported Pythons know.
+    import chromium_program
     import hbase_artefacts
     import hdfs_artefacts
     import java_runtime
@@ -66,6 +67,8 @@ def main() -> None:
                 postgres_program.ensure(record)
             if arguments.prometheus:
                 prometheus_program.ensure(record)
+            if arguments.chromium:
+                chromium_program.ensure(record)
             if arguments.other_systems:
                 other_systems.ensure(record.java_home, log=environment.log)
             if arguments.docs:
@@ -89,6 +92,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--postgres", action="store_true", help="the command starts a PostgreSQL server")
     parser.add_argument("--prometheus", action="store_true", help="the command starts a Prometheus")
     parser.add_argument("--other-systems", action="store_true", help="the command runs Storm, Bytewax and Flink")
+    parser.add_argument("--chromium", action="store_true", help="the command opens pages in a Chromium")
     parser.add_argument("--docs", action="store_true", help="the command builds the documentation's site")
     return parser.parse_args()
 

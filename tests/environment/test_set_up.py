@@ -13,7 +13,8 @@ pytestmark = pytest.mark.thorough
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tools"))
 
-import hbase_artefacts  # noqa: E402 (the tools are scripts, not a package)
+import chromium_program  # noqa: E402 (the tools are scripts, not a package)
+import hbase_artefacts  # noqa: E402
 import hdfs_artefacts  # noqa: E402
 import java_runtime  # noqa: E402
 import kafka_artefacts  # noqa: E402
@@ -211,3 +212,14 @@ def test_the_newest_postgres_that_has_its_initdb_is_found(tmp_path: Path, monkey
     newest = make_postgres(tmp_path / "c", "postgres (PostgreSQL) 16.3")
     make_postgres(tmp_path / "d", "postgres (PostgreSQL) 13.1")
     assert postgres_program.find() == str(newest)
+
+
+def test_a_browser_of_any_of_its_names_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(chromium_program, "is_root_on_debian", lambda: False)
+    with pytest.raises(SetUpError, match="chromium"):
+        chromium_program.ensure(Record())
+    make_program(tmp_path / "google-chrome", "#!/bin/sh\n")
+    record = Record()
+    chromium_program.ensure(record)
+    assert record.chromium == str(tmp_path / "google-chrome")

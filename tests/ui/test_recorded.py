@@ -13,6 +13,8 @@ from anchorbolt.errors import ConfigError
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
+from anchorbolt.ui.model.recorded import observed
+from anchorbolt.ui.model.topology import topology
 from anchorbolt.util.locations import open_folder
 from tests.ui.conftest import DEADLINE_S, Client, Count, Split
 from tests.ui.schema_check import problems
@@ -78,3 +80,16 @@ def test_a_history_that_cannot_be_read_is_refused() -> None:
 
     with pytest.raises(ConfigError):
         UiServer.of_history("somewhere", away, ANY_PORT)
+
+
+def test_the_messages_of_several_spouts_are_those_of_the_topology_and_of_no_single_spout() -> None:
+    graph = {
+        "topology": "words",
+        "components": [{"id": name, "kind": "spout", "type": "", "tasks": 1} for name in "ab"],
+    }
+    head = {"at": 1.0, "generation": 1, "txid": 0}
+    records = [{**head, "kind": "start", "graph": graph}, {**head, "kind": "wave", "acked": 5, "failed": 2}]
+    shown = topology(observed(records, "somewhere"), ":all-time", sys=False)
+    [stats] = [each for each in shown["topologyStats"] if each["window"] == ":all-time"]
+    assert (stats["acked"], stats["failed"]) == (5, 2)
+    assert [each["acked"] for each in shown["spouts"]] == [0, 0]

@@ -56,7 +56,7 @@ class WindowFigures:
     seconds: float  # that the window covers
     components: Mapping[str, ComponentFigures]
     transferred: Mapping[Edge, float]  # tuples; empty if only a history is known
-    messages: Mapping[str, Mapping[str, float]]  # by spout: `acked`, `failed` and `dead_letters`
+    messages: Mapping[str, Mapping[str, float]]  # by spout, or by "" of all: `acked`, `failed`, `dead_letters`
     waves: Mapping[str, float]  # `waves`, `rounds_failed`, `losses`, `bytes_shuffled`, `wave_ms`
     store_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation: `count`, `p50`, `p99`
     phases_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # the same by phase of a wave

@@ -92,8 +92,8 @@ def _window(waves: Sequence[Record], graph: Graph, window: str, end: float) -> W
             for each in graph["components"]
         },
         transferred={},
-        # The records have the messages of all spouts together.
-        messages={} if len(spouts) != 1 else {spouts[0]: {name: _sum(found, name) for name in _MESSAGES}},
+        # The records have the messages of all spouts together: they are of no single one, unless there is only one.
+        messages={spouts[0] if len(spouts) == 1 else "": {name: _sum(found, name) for name in _MESSAGES}},
         waves={
             "waves": len(found),
             "rounds_failed": _sum(found, "rounds") - len(found),

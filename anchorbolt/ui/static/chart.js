@@ -12,16 +12,18 @@ export function phaseLegend() {
 // Bars of the waves from the oldest to the newest; each is a link to its wave.
 export function waveChart(waves, route, room, height = 170) {
   if (!waves.length) return h("p", { class: "quiet" }, "No wave has committed yet.");
-  const left = 56;
+  const left = 62;
   const top = 14;
   const width = Math.max(room, 200);
   const step = Math.min(26, (width - left) / waves.length);
-  const high = niceCeiling(Math.max(...waves.map((each) => each.total_ms), 1));
-  const y = (value) => top + (height - top) * (1 - value / high);
+  const high = highest(waves.map((each) => each.total_ms));
+  const y = (value) => top + (height - top) * (1 - Math.min(value / high, 1));
   const axis = [0, 0.5, 1].map((share) => [
     h("line", { class: "axis", x1: left, x2: width, y1: y(share * high), y2: y(share * high) }),
     h("text", { class: "small", x: left - 6, y: y(share * high) + 4, "text-anchor": "end" }, share === 0 ? "0" : ms(share * high)),
   ]);
+  const labels = []; // behind each group of bars that are cut off: how long they are
+  let cut = [];
   const bars = waves.map((wave, index) => {
     const x = left + index * step;
     const again = wave.rounds > 1 ? `, ${wave.rounds} rounds` : "";
@@ -34,6 +36,14 @@ export function waveChart(waves, route, room, height = 170) {
       return value > 0 && h("rect", { class: `f-${phase}`, x, width: Math.max(1, step - 2), y: y(below), height: Math.max(0.3, bottom - y(below)) });
     });
     const mark = wave.rounds > 1 && h("circle", { class: "f-bad", cx: x + (step - 2) / 2, cy: Math.max(5, y(below) - 7), r: 4 });
+    if (wave.total_ms > high) cut.push(wave.total_ms);
+    if (cut.length && !(waves[index + 1]?.total_ms > high)) {
+      const text = cut.length < 4 ? cut.map(ms).join(", ") : `${ms(Math.min(...cut))} to ${ms(Math.max(...cut))}`;
+      const isLast = x + step + 8 * text.length > width;
+      labels.push(h("text", { class: "halo", y: top + 12, "text-anchor": isLast ? "end" : "start",
+        x: isLast ? x - 3 - (cut.length - 1) * step : x + step + 1 }, text));
+      cut = [];
+    }
     return h("a", { svg: true, class: "chart-bar", href: link(route, `waves/${wave.txid}`), "aria-label": text, tabindex: -1 },
       h("title", {}, text), h("rect", { x, y: top, width: step, height: height - top, fill: "transparent" }), parts, mark);
   });
@@ -41,7 +51,7 @@ export function waveChart(waves, route, room, height = 170) {
     const times = waves.map((each) => each.phases_ms?.[phase] ?? 0);
     return `${phase} ${ms(times.reduce((a, b) => a + b, 0) / times.length)}`;
   });
-  return h("svg", { width, height: height + 6, role: "img", "aria-label": `Times of ${waves.length} waves. On average: ${phases.join(", ")}` }, axis, bars);
+  return h("svg", { width, height: height + 6, role: "group", "aria-label": `Times of ${waves.length} waves. On average: ${phases.join(", ")}` }, axis, bars, labels);
 }
 
 export function spreadChart(title, spread, show, room) {
@@ -55,7 +65,7 @@ export function spreadChart(title, spread, show, room) {
   }, h("title", {}, `${number(count)} tasks`)));
   const text = `least ${show(spread.min)}, median ${show(spread.median)}, most ${show(spread.max)}`;
   return h("div", {}, h("h3", {}, title),
-    h("svg", { width, height, role: "img", "aria-label": `${title} by task: ${text}` }, bars, h("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height })),
+    h("svg", { width, height, viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title} by task: ${text}` }, bars, h("line", { class: "axis", x1: 0, x2: width, y1: height, y2: height })),
     h("div", { class: "quiet" }, text));
 }
 
@@ -79,6 +89,14 @@ export function lineChart(title, points, show, room, height) {
       h("text", { class: "small", x: width, y: height - 2, "text-anchor": "end" }, `${seconds(newest)} ago`),
     ],
     h("path", { class: "line", d: `M${line}` }));
+}
+
+// The top of the axis. A few waves that took far longer than the others, such as a first one, are cut off.
+function highest(times) {
+  const sorted = [...times].sort((a, b) => a - b);
+  const usual = sorted[Math.floor(0.9 * (sorted.length - 1))];
+  const most = sorted[sorted.length - 1];
+  return niceCeiling(Math.max(1, most > 4 * usual ? 2 * usual : most));
 }
 
 function niceCeiling(value) {

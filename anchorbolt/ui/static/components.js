@@ -24,6 +24,8 @@ function error(each) {
 }
 
 function all({ route, data }) {
+  // The history has the messages of all spouts together.
+  const messages = (what) => (each) => (data.isLive || data.spouts.length === 1 ? number(each[what]) : "–");
   const name = (each) => each.boltId ?? each.spoutId;
   const common = [
     ["Id", (each) => h("a", { href: link(route, `components/${encodeURIComponent(name(each))}`), id: `c-${name(each)}` }, name(each))],
@@ -36,28 +38,28 @@ function all({ route, data }) {
       ...common,
       ["Read", (each) => number(each.executed), true],
       ["Emitted", (each) => number(each.emitted), true],
-      ["Acked", (each) => number(each.acked), true],
-      ["Failed", (each) => number(each.failed), true],
-      ["Dead letters", (each) => number(each.deadLetters), true],
-      ["Last error", error],
+      ["Acked", messages("acked"), true],
+      ["Failed", messages("failed"), true],
+      ["Dead letters", messages("deadLetters"), true],
+      ["Last error", error, "wide"],
     ], data.spouts, "Spouts")),
     card("Bolts", table([
       ...common,
       ["Executed", (each) => number(each.executed), true],
       ["Emitted", (each) => number(each.emitted), true],
-      ["Failed", (each) => number(each.failed), true],
+      ["Failed", (each) => (data.isLive ? number(each.failed) : "–"), true],
       ["Latency", (each) => (data.isLive ? ms(Number(each.executeLatency)) : "–"), true],
       ["Capacity", (each) => meter(data.isLive ? Number(each.capacity) : null), true],
       ["Skew", (each) => (each.skew === null ? "–" : `${each.skew}×`), true],
-      ["Staged", (each) => (each.stateful ? `${number(each.keysStaged)} keys` : ""), true],
-      ["Last error", error],
+      ["Staged", (each) => (!each.stateful ? "" : data.isLive ? `${number(each.keysStaged)} keys` : "–"), true],
+      ["Last error", error, "wide"],
     ], data.bolts, "Bolts"),
     h("p", { class: "quiet" }, "Capacity is that of the busiest task: the share of the window in which it executes. Skew is how many times the busiest task's tuples exceed the mean.")),
     Object.values(data.storeMs).some((each) => each.count) && card("Store", table([
       ["Call", ([operation]) => operation],
       ["Calls", ([, each]) => number(each.count), true],
-      ["p50", ([, each]) => ms(each.p50), true],
-      ["p99", ([, each]) => ms(each.p99), true],
+      ["p50", ([, each]) => (each.count ? ms(each.p50) : "–"), true],
+      ["p99", ([, each]) => (each.count ? ms(each.p99) : "–"), true],
     ], Object.entries(data.storeMs), "Calls of the store")),
   ].filter(Boolean);
 }
@@ -79,7 +81,7 @@ function one({ route, data, room }) {
       data.componentType === "bolt" && of > 0 && tile("Latency", ms(Number(stats.executeLatency))),
       data.componentType === "bolt" && of > 0 && tile("Capacity", stats.capacity, "of the busiest task"),
       tile("Skew", data.skew === null ? "–" : `${data.skew}×`),
-      stats.keysStaged > 0 && tile("Staged", `${number(stats.keysStaged)} keys`, bytes(stats.bytesStaged)),
+      stats.keysStaged > 0 && tile("Staged keys", number(stats.keysStaged), bytes(stats.bytesStaged)),
       stats.keysRead + stats.keysCached > 0 && tile("Cache", `${Math.round((100 * stats.keysCached) / (stats.keysRead + stats.keysCached))} %`, "of prefetched keys")),
     data.componentErrors.map((each) => h("p", { class: "notice bad" }, `${seconds(each.errorLapsedSecs)} ago: ${each.error}`)),
     of > 1 && card(`How its ${number(of)} tasks differ`, h("div", { class: "spreads" },

@@ -21,9 +21,9 @@ export const configuration = {
       oninput: (event) => { wanted = event.target.value.trim(); fill(); } });
     return [
       Object.keys(data.facts).length > 0 && card("This run", table([["What", ([name]) => name], ["Value", ([, value]) => value]], Object.entries(data.facts), "Facts")),
-      h("section", { class: "card" }, h("div", { class: "bar" }, h("h2", {}, "Configuration"), filter),
-        now.isLive ? place : h("p", { class: "quiet" }, "The history does not hold the configuration."),
-        h("p", { class: "quiet" }, "Secrets are masked.")),
+      h("section", { class: "card" }, h("div", { class: "bar" }, h("h2", {}, "Configuration"), now.isLive && filter),
+        now.isLive ? [place, h("p", { class: "quiet" }, "Secrets are masked.")]
+          : h("p", { class: "quiet" }, "The history does not hold the configuration.")),
     ].filter(Boolean);
   },
 };

@@ -63,7 +63,7 @@ export function link(route, path, changes = {}) {
   return `#/${path}${query ? `?${query}` : ""}`;
 }
 
-// columns: [heading, cell of a row, "number" or "short" if it must not be wrapped]
+// columns: [heading, cell of a row, "number" or "short" if it must not be wrapped, "wide" if it is a sentence]
 export function table(columns, rows, caption) {
   const kindOf = (kind) => (kind === true ? "number" : kind);
   const cell = (row, [heading, make, kind]) => {

@@ -12,6 +12,7 @@ import { waves } from "./waves.js";
 const VIEWS = { overview, waves, components, state, failures, configuration };
 const TITLES = { overview: "Overview", waves: "Checkpoints", components: "Components", state: "State", failures: "Failures", configuration: "Configuration" };
 const EVERY_MS = 1500;
+const SOON_MS = 400; // after the first lost answer: who looks at the page learns within 3 s that the driver is gone
 const PATIENCE_MS = 5000;
 const STATUS = { ACTIVE: "good", INACTIVE: "warn", STARTING: "warn", FAILED: "bad" };
 const NAMES = { INACTIVE: "paused", UNKNOWN: "no end" };
@@ -27,7 +28,7 @@ function routeNow() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const parts = path.split("/").filter(Boolean).map(decodeURIComponent);
   if (!(parts[0] in VIEWS)) parts[0] = "overview";
-  return { path: parts, parameters: new URLSearchParams(query ?? "") };
+  return { hash: location.hash, path: parts, parameters: new URLSearchParams(query ?? "") };
 }
 
 async function ask(path, options = {}) {
@@ -45,7 +46,7 @@ async function refresh() {
     id ??= (await ask("summary")).topologies[0].id;
     const route = routeNow();
     const base = encodeURIComponent(id);
-    const of = (path) => ask(path ? `${base}/${path}` : base);
+    const of = (path) => ask(path.startsWith("?") ? base + path : `${base}/${path}`);
     const view = VIEWS[route.path[0]];
     if (missed) await of("now"); // one question is enough to see whether the driver is back
     const refused = (error) => {
@@ -60,7 +61,7 @@ async function refresh() {
     if (mine !== turn) return;
     trouble(error);
   }
-  timer = setTimeout(refresh, document.hidden ? 10 * EVERY_MS : EVERY_MS);
+  timer = setTimeout(refresh, document.hidden ? 10 * EVERY_MS : missed === 1 ? SOON_MS : EVERY_MS);
 }
 
 function trouble(error) {
@@ -73,6 +74,7 @@ function trouble(error) {
   if (place.textContent !== text) place.textContent = text;
   place.hidden = false;
   if (error.status === undefined) {
+    if (answeredAt && missed === 2) document.getElementById("facts").textContent += `, as of ${answeredAt.toLocaleTimeString("en-GB")}`;
     document.body.classList.add("stale");
     badge("no answer", "bad");
   } else document.getElementById("view").replaceChildren();
@@ -115,6 +117,7 @@ function show(route, view, now, data) {
   const focused = document.activeElement?.id;
   const room = place.clientWidth - parseFloat(getComputedStyle(place).paddingLeft) * 2 - 34;
   place.replaceChildren(...view.draw({ route, now, data, room, act }));
+  place.dataset.shown = route.hash;
   if (focused && focused !== "view") document.getElementById(focused)?.focus({ preventScroll: true });
 }
 

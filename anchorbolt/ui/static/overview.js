@@ -41,7 +41,7 @@ function tiles(now, graph, topology) {
   return [
     tile("Spouts emit", `${number(sum(spouts, "emittedPerSecond"))}/s`),
     tile("Bolts execute", `${number(sum(bolts, "executedPerSecond"))}/s`),
-    tile("Waves", number(topology.waves.waves ?? 0), `${number(topology.waves.rounds_failed ?? 0)} rounds run again`),
+    tile("Waves", number(topology.waves.waves ?? 0), again(topology.waves.rounds_failed ?? 0)),
     tile("Compute, p50", compute.count ? ms(compute.p50) : "–"),
     tile("Checkpoint, p50", compute.count ? ms(checkpoint) : "–"),
     tile("Messages", `${number(stats.acked)} acked`, `${number(stats.failed)} failed`),
@@ -49,6 +49,10 @@ function tiles(now, graph, topology) {
     now.offsetsBehind !== null && tile("Behind the sources", number(now.offsetsBehind), "offsets"),
     stats.deadLetters > 0 && tile("Dead letters", number(stats.deadLetters)),
   ];
+}
+
+function again(rounds) {
+  return `${number(rounds)} ${rounds === 1 ? "round" : "rounds"} run again`;
 }
 
 // Who is blocking now.

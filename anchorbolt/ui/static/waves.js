@@ -25,7 +25,7 @@ function all({ route, data, room }) {
       h("div", { class: "bar" }, h("h2", {}, "Time of each wave, by phase"),
         h("span", { class: "choice", role: "group", "aria-label": "Waves" }, choice("all", null), choice("only failed", "1"))),
       waveChart(shown, route, room, 220), phaseLegend(),
-      h("p", { class: "quiet" }, "A dot marks a wave that needed several rounds. A bar opens its wave.")),
+      h("p", { class: "quiet" }, "A dot marks a wave that needed several rounds. A bar with its time beside it is longer than is shown. A bar opens its wave.")),
     card("Newest first", table([
       ["When", (each) => time(each.at), "short"],
       ["What", (each) => what(each, route), "short"],
@@ -34,7 +34,7 @@ function all({ route, data, room }) {
       ["Executed", (each) => (each.kind === "wave" ? number(sum(each.executed)) : ""), true],
       ["Keys staged", (each) => (each.kind === "wave" ? number(each.keys_staged) : ""), true],
       ["Rounds", (each) => (each.kind === "wave" ? number(each.rounds) : ""), true],
-      ["Why", (each) => each.failures?.[0] ?? (each.throttled ? `throttled: ${each.throttled}` : "")],
+      ["Why", (each) => each.failures?.[0] ?? (each.throttled ? `throttled: ${each.throttled}` : ""), "wide"],
     ], data.waves.slice(0, 100), "Waves, starts and ends")),
   ];
 }
