@@ -31,7 +31,8 @@ _log = logging.getLogger("anchorbolt.ui")
 
 _DEFAULT_PORT = 8080  # Storm's
 _SHORTEST_TOKEN = 16
-_MOST_CONNECTIONS = 500
+_ACCEPTED_AT_ONCE = 50
+_WAITING_TO_BE_ACCEPTED = 1024
 _END_S = 5.0
 
 
@@ -90,7 +91,7 @@ class UiServer:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=5,
-            limit_concurrency=_MOST_CONNECTIONS,
+            backlog=_ACCEPTED_AT_ONCE,  # asyncio accepts as many before it serves one
             h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             timeout_graceful_shutdown=1,
         )
@@ -176,9 +177,16 @@ class UiServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._server.serve(sockets=[self._socket]))
+            asyncio.run(self._serve())
         except Exception:  # the page must not end a run
             _log.warning("the page is not served any more", exc_info=True)
+
+    async def _serve(self) -> None:
+        serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        while not self._server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        self._socket.listen(_WAITING_TO_BE_ACCEPTED)  # a connection that does not fit is tried again after a second
+        await serving
 
 
 def _stop(handle: RunHandle) -> None:
