@@ -26,6 +26,7 @@ from anchorbolt.ui.model.recorded import RecordedRun
 if TYPE_CHECKING:
     from anchorbolt.engine.history.records import Record
     from anchorbolt.engine.submit.handle import RunHandle
+    from anchorbolt.engine.submit.start import RunStart
 
 _log = logging.getLogger("anchorbolt.ui")
 
@@ -48,6 +49,7 @@ class UiServer:
         token: Secret | None = None,
         actions: bool = False,
         max_checkpoint_age_s: float = 300.0,
+        start: RunStart | None = None,
     ) -> None:
         """Listen on a port, and say that the topology starts. Port 0 chooses a free one.
 
@@ -58,6 +60,7 @@ class UiServer:
             token: Wanted for actions and, if the host is not loopback, for reading.
             actions: Whether somebody with the token may stop the run.
             max_checkpoint_age_s: From when on `/readyz` fails.
+            start: Internal: what the topology waits for while it starts.
 
         Raises:
             ConfigError: The port cannot be used, the token is missing or too short, or the extra `ui` is not installed.
@@ -79,9 +82,10 @@ class UiServer:
         self._socket = _listening(address, host, port)
         self._token = token
         began = time.time()
-        observe = partial(starting, topology, max_checkpoint_age_s, began)
+        observe = partial(starting, topology, max_checkpoint_age_s, began, start)
         access = Access(host=host, is_loopback=is_loopback, token=token)
-        self._app = UiApp(Shown(Answers(observe, self._own_secrets())), access)
+        metrics = None if start is None else MetricsText(start.collector())
+        self._app = UiApp(Shown(Answers(observe, self._own_secrets()), metrics), access)
         config = uvicorn.Config(
             self._app.asgi,
             http=Connection,
@@ -100,8 +104,10 @@ class UiServer:
         self._thread.start()
 
     @classmethod
-    def from_settings(cls, topology: str, settings: Settings) -> UiServer | None:
+    def from_settings(cls, topology: str, settings: Settings, start: RunStart | None = None) -> UiServer | None:
         """Return a server as `topology.ui.port` and the keys beside it say; None without that key.
+
+        `start` tells what the topology waits for while it starts.
 
         Raises:
             ConfigError: As the constructor, or the token cannot be read.
@@ -116,6 +122,7 @@ class UiServer:
             token=find_password(keys, None, settings.ui_token_env, settings.ui_token_file),
             actions=settings.ui_actions,
             max_checkpoint_age_s=settings.health_max_checkpoint_age_secs,
+            start=start,
         )
 
     @classmethod

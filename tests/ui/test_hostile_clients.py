@@ -91,11 +91,14 @@ def connected(client: Client, number: int, data: bytes) -> Iterator[list[socket.
 @pytest.mark.parametrize(
     "begun",
     [
-        b"",
-        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
-        b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\ntoken=",
+        pytest.param(b"", id="silent", marks=pytest.mark.thorough),
+        pytest.param(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", id="a header"),
+        pytest.param(
+            b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000\r\n\r\ntoken=",
+            id="a body",
+            marks=pytest.mark.thorough,
+        ),
     ],
-    ids=["silent", "a header", "a body"],
 )
 def test_thousands_of_slow_clients_delay_no_other_and_leave_no_file_open(target: Client, begun: bytes) -> None:
     before = open_files()
@@ -113,7 +116,7 @@ def test_thousands_of_slow_clients_delay_no_other_and_leave_no_file_open(target:
     assert_answers(target)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_clients_that_do_not_take_their_answer_delay_no_other(target: Client) -> None:
     before = open_files()
     wanted = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5

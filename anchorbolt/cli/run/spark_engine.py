@@ -12,6 +12,7 @@ from anchorbolt.cli.run.jvm_output import JvmOutput
 from anchorbolt.cli.run.progress import Activity
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.topology.graph import Topology
 
 if TYPE_CHECKING:
@@ -79,12 +80,14 @@ class SparkEngine:
         return HadoopLocations(self._spark).qualified(location)
 
     def submit(
-        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
+        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener, start: RunStart
     ) -> RunHandle:
         """Start the topology, as `SparkCluster.submit` does."""
         from anchorbolt.engine.spark.cluster import SparkCluster
 
-        self._handle = SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
+        self._handle = SparkCluster(self._spark).submit(
+            topology, conf, until_empty=until_empty, on_wave=on_wave, start=start
+        )
         return self._handle
 
     def activity(self, since: float) -> Activity:

@@ -61,6 +61,7 @@ class MetricsServer:
         class Handler(_Handler):
             metrics = text
 
+        self._handler = Handler
         try:
             self._server = _Server((HOST, port), Handler)
         except OSError as error:
@@ -76,6 +77,10 @@ class MetricsServer:
     def address(self) -> str:
         """The address of the metrics, as `http://127.0.0.1:9095/metrics`."""
         return f"http://{HOST}:{self._server.server_port}/metrics"
+
+    def show(self, text: MetricsText) -> None:
+        """Show these metrics from now on."""
+        self._handler.metrics = text
 
     def close(self) -> None:
         """Stop listening. May be called more than once."""

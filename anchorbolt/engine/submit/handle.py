@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
@@ -18,6 +19,8 @@ from anchorbolt.engine.history.records import Record, end_record, start_record, 
 from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
+from anchorbolt.engine.submit.start import RunStart
+from anchorbolt.engine.submit.store_watch import StoreWatch
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding
@@ -26,7 +29,6 @@ from anchorbolt.util.locations import Folder
 
 if TYPE_CHECKING:
     from anchorbolt.engine.figures.collector import RunCollector
-    from anchorbolt.engine.figures.server import MetricsServer
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -75,11 +77,14 @@ class RunHandle:
         *,
         until_empty: bool,
         keeps_history: bool = True,
+        start: RunStart | None = None,
     ) -> None:
         """Called by an engine: recover, and start the waves.
 
         `listener` is called after each committed wave. Without `keeps_history`, nobody can read a history later.
+        `start` shows what the engine has waited for until now.
         """
+        self._start = start or RunStart(plan.topology, plan.settings)
         self._plan = plan
         self._runner = runner
         self._waves = waves
@@ -92,16 +97,17 @@ class RunHandle:
         self._status = RunStatus.RUNNING
         self._failure: BaseException | None = None
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
-        self._metrics_server: MetricsServer | None = None
         self._history: HistoryWriter | None = None
+        self._watch_of_store: StoreWatch | None = None
         self._spout = checkpoint_spout(plan, folder, runner)
         try:
-            self._show_metrics(plan.settings.metrics_port)
+            self._start.show(self)
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
             if keeps_history:
                 self._history = HistoryWriter(folder, self._recovery.generation)
             self._record(start_record(self._recovery, graph_of(plan), time.time()))
             waves.start(self._spout, self._add, until_empty=until_empty)
+            self._watch_of_store = StoreWatch(plan, self._spout, self._recovery.generation, waves.stop)
         except BaseException:
             self._clean_up()
             raise
@@ -148,15 +154,32 @@ class RunHandle:
         return self._recovery
 
     @property
+    def is_recovering(self) -> bool:
+        """Whether the driver has not recovered yet."""
+        return self._recovery.action == "recovering"
+
+    @property
     def metrics_address(self) -> str | None:
         """Where the metrics are shown, with `topology.metrics.port`; None without it."""
-        return None if self._metrics_server is None else self._metrics_server.address
+        return self._start.metrics_address
 
     @property
     def messages_in_flight(self) -> int:
         """The number of messages of rich spouts that are neither acked nor failed. `stop` waits for them."""
         spouts = self._runner.spouts
         return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
+
+    @property
+    def throttled(self) -> str:
+        """Why back pressure holds the rich spouts now; empty if it does not."""
+        spouts = self._runner.spouts
+        return "" if spouts is None or spouts.rich is None or self._ended.is_set() else spouts.rich.throttled
+
+    @property
+    def throttled_by(self) -> TaskKey | None:
+        """The bolt's task for which the spouts are held now, if a wave has shown how fast it is."""
+        spouts = self._runner.spouts
+        return None if not self.throttled or spouts is None or spouts.rich is None else spouts.rich.throttled_by
 
     @property
     def losses(self) -> int:
@@ -171,7 +194,8 @@ class RunHandle:
     @property
     def waiting(self) -> Mapping[str, float]:
         """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
-        return self._spout.waiting
+        away = {} if self._watch_of_store is None else self._watch_of_store.waiting
+        return {**away, **self._spout.waiting}
 
     @property
     def failure(self) -> BaseException | None:
@@ -267,6 +291,9 @@ class RunHandle:
             failure = self._waves.wait()
         except BaseException as error:
             failure = error
+        if self._watch_of_store is not None:
+            self._watch_of_store.close()
+            failure = failure or self._watch_of_store.loss
         if failure is not None:
             status = RunStatus.FAILED
         else:
@@ -277,15 +304,8 @@ class RunHandle:
         self._failure, self._status = failure, status
         self._ended.set()
 
-    def _show_metrics(self, port: int | None) -> None:
-        if port is None:
-            return
-        from anchorbolt.engine.figures.server import MetricsServer, MetricsText
-
-        self._metrics_server = MetricsServer(port, MetricsText(self.collector()))
-
     def _clean_up(self) -> None:
-        shown = [each.close for each in (self._history, self._metrics_server) if each is not None]
+        shown = [each.close for each in (self._history, self._start) if each is not None]
         for clean_up in (*shown, self._runner.close_instances, self._spout.close):
             try:
                 clean_up()

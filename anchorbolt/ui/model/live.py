@@ -17,6 +17,7 @@ from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigu
 from anchorbolt.engine.figures.tasks import Figure, TaskFigures
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.submit.handle import RunHandle
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, OneTask, RunningWave, WindowFigures
 
@@ -48,7 +49,7 @@ class LiveRun:
         return Observation(
             at=at,
             topology=handle.topology,
-            status=handle.status.value,
+            status="STARTING" if handle.is_recovering else handle.status.value,
             is_live=True,
             uptime_s=handle.figures.age_s,
             generation=handle.recovery.generation,
@@ -72,8 +73,8 @@ class LiveRun:
         )
 
 
-def starting(topology: str, max_checkpoint_age_s: float, began: float) -> Observation:
-    """Return what is known of a run that has not recovered yet; it began at `began`, in seconds since 1970."""
+def starting(topology: str, max_checkpoint_age_s: float, began: float, start: RunStart | None = None) -> Observation:
+    """Return what is known of a run that has no handle yet; it began at `began`, in seconds since 1970."""
     return Observation(
         at=time.time(),
         topology=topology,
@@ -85,6 +86,7 @@ def starting(topology: str, max_checkpoint_age_s: float, began: float) -> Observ
         graph={"topology": topology, "components": []},
         records=(),
         window=lambda window: WindowFigures(1e-9, {}, {}, {}, {}),
+        now=Now(waiting={} if start is None else start.waiting, commit_age_s=time.time() - began),
         max_checkpoint_age_s=max_checkpoint_age_s,
     )
 
@@ -103,8 +105,8 @@ def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now
         tasks_ended=ended,
         tasks_all=tasks,
         unended=getattr(handle, "unended_tasks", ()) if wave is not None else (),
-        throttled="" if last is None else last.throttled,
-        throttled_by=None if last is None else last.throttled_by,
+        throttled=handle.throttled,
+        throttled_by=handle.throttled_by,
         offsets_behind=None if last is None else last.offsets_behind,
     )
 
