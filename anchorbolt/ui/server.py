@@ -13,13 +13,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from anchorbolt.config.masking import secrets_in
 from anchorbolt.config.secret import Secret, find_password
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.figures.server import MetricsText
 from anchorbolt.errors import ConfigError
 from anchorbolt.ui.access import Access
 from anchorbolt.ui.answers import Answers
-from anchorbolt.ui.model.configuration import secrets_in
 from anchorbolt.ui.model.live import LiveRun, starting
 from anchorbolt.ui.model.recorded import RecordedRun
 

@@ -19,7 +19,8 @@ from tests.ui.conftest import Client
 WITHIN_S = 3.0
 """From what happens until the page and the metrics say so."""
 
-# Its troubles begin once a file is there: `bad` makes the bolt raise, `slow` makes it slow; `quiet` ends the input.
+# Its troubles begin once a file is there: `bad` makes the bolt raise, `flood` makes the spout quick,
+# `quiet` ends the input, `kill` ends a worker.
 JOB = """
 import time
 from pathlib import Path
@@ -35,7 +36,7 @@ class Numbers(BaseRichSpout):
         if not Path("quiet").exists():
             self.number += 1
             self.collector.emit((self.number,), self.number)
-            if not Path("slow").exists():
+            if not Path("flood").exists():
                 time.sleep(0.01)
     def declare_output_fields(self, declarer):
         declarer.declare("number")
@@ -48,8 +49,7 @@ class Sum(BaseStatefulBolt):
     def execute(self, tup):
         if Path("bad").exists():
             raise ValueError("a bad tuple")
-        if Path("slow").exists():
-            time.sleep(0.002)
+        time.sleep(0.002)
         if Path("kill").exists():
             import os
             Path("kill").unlink()

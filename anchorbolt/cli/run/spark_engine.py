@@ -63,9 +63,9 @@ class SparkEngine:
         )
         context = self._spark.sparkContext
         if self._events:
-            from anchorbolt.engine.spark.worker_log import LOG_FORMAT_VARIABLE
+            from anchorbolt.engine.spark.worker_log import LOG_FORMAT_VARIABLE, LOG_TOPOLOGY_VARIABLE
 
-            context.environment[LOG_FORMAT_VARIABLE] = "json"
+            context.environment |= {LOG_FORMAT_VARIABLE: "json", LOG_TOPOLOGY_VARIABLE: topology.name}
         if not self._verbose:
             log4j = context._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
             for name, level in _QUIETENED.items():

@@ -12,10 +12,11 @@ from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
+from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
 from anchorbolt.engine.history.graph import graph_of
-from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record
+from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record, without_secrets
 from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
@@ -92,6 +93,7 @@ class RunHandle:
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
         self._records: deque[Record] = deque(maxlen=_RECORDS_KEPT)
         self.figures = RunFigures(plan)
+        self._masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
         self._ended = threading.Event()
         self._stop_requested = threading.Event()
         self._status = RunStatus.RUNNING
@@ -282,6 +284,7 @@ class RunHandle:
             self._listener(report)
 
     def _record(self, record: Record) -> None:
+        record = without_secrets(record, self._masking)
         self._records.append(record)
         if self._history is not None:
             self._history.add(record)
@@ -300,8 +303,9 @@ class RunHandle:
             status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
         txid = self._spout.record.txid
         self._record(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
-        self._clean_up()
+        # What shows the run says so at once: cleaning up may take seconds, if the store is away.
         self._failure, self._status = failure, status
+        self._clean_up()
         self._ended.set()
 
     def _clean_up(self) -> None:
