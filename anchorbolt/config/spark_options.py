@@ -62,7 +62,8 @@ class SparkOptions(Checked):
                 )
             if name in _NOT_OPTIONS:
                 raise ConfigError(f"{name} cannot be set here. {_NOT_OPTIONS[name]}", key=name)
-            if _SECRET.match(name) or _LOGIN.search(str((self.conf or {})[name])):
+        for name, value in self.settings().items():
+            if _SECRET.match(name) or _LOGIN.search(value):
                 # PySpark gives all settings of a session to Java as arguments.
                 raise ConfigError(
                     f"{name} holds a secret, and every user of the machine can read Java's arguments. Put it into "
