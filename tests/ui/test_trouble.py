@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from anchorbolt.cli.exit_codes import STATE_REFUSED
+from anchorbolt.config import load_conf
 from anchorbolt.engine.history.segments import read_history
+from anchorbolt.ui import UiServer
 from anchorbolt.util.locations import open_folder
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.servers.redis_server import RedisServer
-from tests.ui.trouble import TroubledRun
+from tests.ui.conftest import Client
+from tests.ui.trouble import TOPOLOGY, TroubledRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -114,9 +117,12 @@ def test_a_run_that_is_killed_says_nothing_more_and_its_history_has_no_end(start
     run.wait_for_commits()
     run.command.send(signal.SIGKILL)
     run.say_within_3_s(lambda now: not now, lambda metrics: not metrics)
-    records = list(read_history(open_folder(str(run.location))))
-    assert records[0]["kind"] == "start"
-    assert "end" not in [each["kind"] for each in records]
+    folder = open_folder(str(run.location))
+    any_port = load_conf({"topology.ui.port": 0}).settings
+    with closing(UiServer.of_history(folder.location, lambda: read_history(folder), any_port)) as server:
+        now = Client(server.address).json(f"{TOPOLOGY}/now")
+    assert (now["status"], now["isLive"], now["ready"]) == ("UNKNOWN", False, False)
+    assert "was killed" in now["reason"]
 
 
 @pytest.mark.thorough
