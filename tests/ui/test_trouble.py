@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -12,14 +13,18 @@ import pytest
 
 from anchorbolt.cli.exit_codes import STATE_REFUSED
 from anchorbolt.config import load_conf
+from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.history.segments import read_history
+from anchorbolt.engine.submit.start import RunStart
+from anchorbolt.testing import FeederSpout
 from anchorbolt.ui import UiServer
 from anchorbolt.util.locations import open_folder
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
+from tests.engine.jobs import word_count
 from tests.servers.redis_server import RedisServer
 from tests.ui.conftest import Client
-from tests.ui.trouble import TOPOLOGY, TroubledRun
+from tests.ui.trouble import TOPOLOGY, WITHIN_S, TroubledRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -136,3 +141,42 @@ def test_a_run_whose_workers_are_killed_says_so(tmp_path: Path, redis: RedisServ
             lambda now: "worker process" in str(now["wave"]) or "worker process" in run.failures(),
             lambda metrics: metrics["anchorbolt_wave_round"] > 1 or metrics["anchorbolt_rounds_failed_total"] > 0,
         )
+
+
+@pytest.mark.thorough
+def test_a_run_whose_store_goes_away_before_it_has_recovered_says_so(redis: RedisServer) -> None:
+    conf = load_conf(
+        {
+            "topology.state.provider": "redis",
+            "topology.state.provider.config": {"jedisPoolConfig": {"port": redis.port}},
+            "topology.metrics.port": 0,
+        }
+    )
+    begun, recovering = threading.Event(), list[RunHandle]()
+
+    def kill_store(handle: RunHandle) -> None:
+        recovering.append(handle)
+        redis.kill()
+        begun.set()
+
+    start = RunStart("words", conf.settings, kill_store)
+    topology = word_count(FeederSpout(["sentence"], [[("a b",)]]), name="words", parallelism=1)
+    done = list[RunHandle]()
+    thread = threading.Thread(target=lambda: done.append(LocalCluster().submit(topology, conf, start=start)))
+    thread.start()
+    assert begun.wait(60)
+    assert start.metrics_address is not None
+    with closing(UiServer("words", port=0, start=start)) as server:
+        server.show(recovering[0])
+        page, metrics = Client(server.address), Client(start.metrics_address)
+        wait_until(
+            lambda: (
+                "waits for the state store" in page.ask("/readyz")[2].decode()
+                and 'waits_for="the state store"' in metrics.ask("/metrics")[2].decode()
+            ),
+            "both say so",
+            WITHIN_S,
+        )
+        redis.restart()
+        thread.join(60)
+        assert done[0].await_termination(60)

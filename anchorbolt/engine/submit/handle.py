@@ -103,13 +103,14 @@ class RunHandle:
         self._watch_of_store: StoreWatch | None = None
         self._spout = checkpoint_spout(plan, folder, runner)
         try:
+            self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
             self._start.show(self)
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
             if keeps_history:
                 self._history = HistoryWriter(folder, self._recovery.generation)
             self._record(start_record(self._recovery, graph_of(plan), time.time()))
             waves.start(self._spout, self._add, until_empty=until_empty)
-            self._watch_of_store = StoreWatch(plan, self._spout, self._recovery.generation, waves.stop)
+            self._watch_of_store.claimed(self._recovery.generation)
         except BaseException:
             self._clean_up()
             raise
@@ -309,7 +310,7 @@ class RunHandle:
         self._ended.set()
 
     def _clean_up(self) -> None:
-        shown = [each.close for each in (self._history, self._start) if each is not None]
+        shown = [each.close for each in (self._history, self._start, self._watch_of_store) if each is not None]
         for clean_up in (*shown, self._runner.close_instances, self._spout.close):
             try:
                 clean_up()

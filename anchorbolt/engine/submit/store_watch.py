@@ -19,24 +19,26 @@ _INTERVAL_S = 0.5
 
 
 class StoreWatch:
-    """Reads the generation of the topology's driver on a thread of its own, from the recovery on until it is closed."""
+    """Reads the generation of the topology's driver on a thread of its own, until it is closed."""
 
-    def __init__(
-        self, plan: ExecutionPlan, spout: CheckpointSpout, generation: int, on_loss: Callable[[], object]
-    ) -> None:
-        """Watch for a spout that has recovered; `on_loss` is called once, on the thread, if it has lost the topology.
+    def __init__(self, plan: ExecutionPlan, spout: CheckpointSpout, on_loss: Callable[[], object]) -> None:
+        """Watch for a spout, also while it recovers.
 
-        `generation` is the one that the spout has claimed.
+        `on_loss` is called once, on the thread, if the spout has lost the topology that it had claimed.
         """
         self._plan = plan
         self._spout = spout
-        self._generation = generation
         self._on_loss = on_loss
+        self._generation: int | None = None
         self._closed = threading.Event()
         self._asked_at: float | None = None  # when the call began that has no answer yet, by `time.monotonic`
         self.loss: AnchorboltError | None = None
         """`Fenced`, or `StateRegressed` if the store went back to before this driver; None while all is well."""
         threading.Thread(target=self._run, name="anchorbolt-store-watch", daemon=True).start()
+
+    def claimed(self, generation: int) -> None:
+        """Note that the spout has recovered, in this generation."""
+        self._generation = generation
 
     @property
     def waiting(self) -> Mapping[str, float]:
@@ -65,10 +67,11 @@ class StoreWatch:
             generation = log.stored_generation()
         except StateUnavailable:
             return  # it is asked since the first failure
-        except Exception:  # whatever it means, the next wave meets it, and says so
-            generation = self._generation
+        except Exception:  # whatever it means, the spout meets it as well, and says so
+            self._asked_at = None
+            return
         self._asked_at = None
-        if generation == self._generation:
+        if self._generation in (None, generation):
             return
         try:
             self._spout.check_not_overtaken()
