@@ -101,7 +101,11 @@ class RunHandle:
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
         self._history: HistoryWriter | None = None
         self._watch_of_store: StoreWatch | None = None
-        self._spout = checkpoint_spout(plan, folder, runner)
+        try:
+            self._spout = checkpoint_spout(plan, folder, runner)
+        except BaseException:
+            self._start.close()
+            raise
         try:
             self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
             self._start.show(self)

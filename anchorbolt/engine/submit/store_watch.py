@@ -16,6 +16,7 @@ from anchorbolt.engine.submit.start import PATIENCE_S
 from anchorbolt.errors import AnchorboltError, StateUnavailable
 
 _INTERVAL_S = 0.5
+_END_S = 1.0
 
 
 class StoreWatch:
@@ -34,7 +35,8 @@ class StoreWatch:
         self._asked_at: float | None = None  # when the call began that has no answer yet, by `time.monotonic`
         self.loss: AnchorboltError | None = None
         """`Fenced`, or `StateRegressed` if the store went back to before this driver; None while all is well."""
-        threading.Thread(target=self._run, name="anchorbolt-store-watch", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="anchorbolt-store-watch", daemon=True)
+        self._thread.start()
 
     def claimed(self, generation: int) -> None:
         """Note that the spout has recovered, in this generation."""
@@ -48,8 +50,9 @@ class StoreWatch:
         return {StateUnavailable.waits_for: waited} if waited > PATIENCE_S else {}
 
     def close(self) -> None:
-        """Ask no more. A call of the store that runs still ends."""
+        """Ask no more. Waits for at most a second: a call of a store that is away goes on without effect."""
         self._closed.set()
+        self._thread.join(_END_S)
 
     def _run(self) -> None:
         storage = self._plan.provider.open(record_namespace(self._plan.prefix))
