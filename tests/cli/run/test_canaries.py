@@ -21,10 +21,10 @@ from tests.ui.conftest import Client
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
 JOB = """
-import logging
+import os
 from pathlib import Path
 from anchorbolt.bolts import BaseStatefulBolt
-from anchorbolt.spouts import RedisStreamsSpout
+from anchorbolt.spouts import RedisStreamsSpout, StreamSpout
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.topology import TopologyBuilder
 
@@ -48,7 +48,11 @@ def topology(conf):
     builder = TopologyBuilder()
     builder.set_spout("words", RedisStreamsSpout(
         "words", ["word"], port=conf["my.port"], username="spout", password_env="CANARY_OF_SPOUT"))
-    builder.set_bolt("count", Count(), 2).fields_grouping("words", "word")
+    secret = os.environ["CANARY_OF_OPTION"]  # of a source, as Kafka's are
+    source = lambda spark: spark.readStream.option("kafka.sasl.jaas.config", secret).text("in/")
+    builder.set_spout("files", StreamSpout(source, fields=["word"]))
+    count = builder.set_bolt("count", Count(), 2).fields_grouping("words", "word")
+    count.fields_grouping("files", "word")
     return builder.create_topology("canaries")
 """
 
@@ -67,7 +71,7 @@ PATHS = [
     *(f"{TOPOLOGY}/component/count", f"{TOPOLOGY}/component/words", f"{TOPOLOGY}/waves", f"{TOPOLOGY}/waves/1"),
     *(f"{TOPOLOGY}/failures", f"{TOPOLOGY}/configuration"),
 ]
-PAGES_OF_SPARK = ["/environment/", "/jobs/", "/stages/", "/storage/", "/executors/", "/SQL/"]
+PAGES_OF_SPARK = ["/environment/", "/jobs/", "/stages/", "/storage/", "/executors/", "/SQL/", "/StreamingQuery/"]
 
 
 class CanaryRun:
@@ -75,6 +79,8 @@ class CanaryRun:
 
     def __init__(self, directory: Path, server: RedisServer, way: str, log_format: str) -> None:
         (directory / "job.py").write_text(JOB)
+        (directory / "in").mkdir()
+        (directory / "in" / "one.txt").write_text("from a file\n")
         self.directory, self.secrets = directory, directory / "secrets"
         self.secrets.mkdir()
         state = server.password
@@ -117,6 +123,7 @@ class CanaryRun:
         self.env = {
             "CANARY_OF_STATE": str(state),
             "CANARY_OF_UI": canary("ui-token"),
+            "CANARY_OF_OPTION": canary("option"),
             "CANARY_OF_SPOUT": server.users["spout"].password,
             "AWS_ACCESS_KEY_ID": canary("aws-id"),
             "AWS_SECRET_ACCESS_KEY": canary("aws-secret"),
@@ -159,7 +166,16 @@ class CanaryRun:
 
         [application] = json.loads(read("/api/v1/applications"))
         base = f"/api/v1/applications/{application['id']}"
-        for path in (*PAGES_OF_SPARK, f"{base}/environment", f"{base}/jobs", f"{base}/executors", f"{base}/sql"):
+        for path in (
+            *PAGES_OF_SPARK,
+            f"{base}/environment",
+            f"{base}/jobs",
+            f"{base}/executors",
+            f"{base}/sql?details=true",
+        ):
+            self.shown[f"{when}: Spark's {path}"] = read(path)
+        for execution in json.loads(self.shown[f"{when}: Spark's {base}/sql?details=true"]):
+            path = f"/SQL/execution/?id={execution['id']}"
             self.shown[f"{when}: Spark's {path}"] = read(path)
         assert "redacted" in self.shown[f"{when}: Spark's {base}/environment"], "its secrets reach Spark"
 
