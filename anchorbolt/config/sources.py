@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from anchorbolt.config.declaration import is_password
+from anchorbolt.config.masking import secrets_in
 from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.spark_options import SPARK, merged_spark_options
@@ -94,18 +95,15 @@ def _parse_override(override: str) -> tuple[str, Any]:
 
 def _refuse_password(key: str, value: Any) -> None:
     """Refuse a password on a command line, which every user of the machine can read."""
-    if is_password(key) or _holds_secret(hide_passwords(value)):
+    # Of Anchorbolt's keys only the provider's inner ones hold secrets.
+    name = key.removeprefix(f"{PROVIDER_CONFIG}.").rpartition(".")[2] if key.startswith(f"{PROVIDER_CONFIG}.") else key
+    if is_password(key) or any(secrets_in(value, "" if name.startswith("topology.") else name)):
         raise ConfigError(
-            f"{key} holds a password, and what is given on a command line can be read by every user of the machine. "
-            "Put it into an environment variable or a file, and name that by passwordEnv or passwordFile.",
+            f"{key} holds a password or another secret, and what is given on a command line can be read by every user "
+            "of the machine. Put it into the configuration file, or into an environment variable or a file that "
+            "passwordEnv or passwordFile names.",
             key=key,
         )
-
-
-def _holds_secret(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_holds_secret, value.values()))
-    return isinstance(value, Secret) or (isinstance(value, list) and any(map(_holds_secret, value)))
 
 
 def _provider_config(value: Any) -> Any:

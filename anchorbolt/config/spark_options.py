@@ -30,8 +30,9 @@ _NOT_OPTIONS = {
         "Anchorbolt does not run over Spark Connect. Remove it, and use --master URL.",
     ),
 }
-# Like Spark's default of spark.redaction.regex, except names of files and switches.
-_SECRET = re.compile(r"(?i)(?!.*(file|path|enabled|provider)$).*(secret|password|token|access[.]?key)")
+# Like Spark's default of spark.redaction.regex, except names of files and switches; and the key of an Azure account.
+_SECRET = re.compile(r"(?i)(?!.*(file|path|enabled|provider)$).*(secret|password|token|(access|account)[.]?key)")
+_LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
 _CONF = Accepted(
     lambda value: isinstance(value, Mapping) and all(isinstance(each, (str, int, float)) for each in value.values()),
     "a mapping from names of Spark's settings to strings, numbers, true or false",
@@ -61,7 +62,8 @@ class SparkOptions(Checked):
                 )
             if name in _NOT_OPTIONS:
                 raise ConfigError(f"{name} cannot be set here. {_NOT_OPTIONS[name]}", key=name)
-            if _SECRET.match(name):
+        for name, value in self.settings().items():
+            if _SECRET.match(name) or _LOGIN.search(value):
                 # PySpark gives all settings of a session to Java as arguments.
                 raise ConfigError(
                     f"{name} holds a secret, and every user of the machine can read Java's arguments. Put it into "

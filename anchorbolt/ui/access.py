@@ -16,11 +16,11 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from anchorbolt.config.secret import Secret
+from anchorbolt.util.loopback import LOOPBACK_NAMES, name_of
 
 COOKIE = "anchorbolt_ui"
 SESSION_S = 12 * 3600
 
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _MOST_SESSIONS = 100
 
 
@@ -31,7 +31,7 @@ class Access:
         self, *, host: str, is_loopback: bool, token: Secret | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._is_loopback = is_loopback
-        self._names = {*_LOOPBACK_NAMES, host.lower()}
+        self._names = {*LOOPBACK_NAMES, host.lower()}
         self._digest = None if token is None else _digest(token.reveal())
         self._clock = clock
         self._ends: dict[str, float] = {}  # by session
@@ -42,7 +42,7 @@ class Access:
 
     def allows_host(self, host: str) -> bool:
         """Return whether a request may have this `Host` header."""
-        return not self._is_loopback or _name_of(host) in self._names
+        return not self._is_loopback or name_of(host) in self._names
 
     def allows_origin(self, host: str, origin: str | None, fetch_site: str | None) -> bool:
         """Return whether a POST may come from this `Origin`, with this `Sec-Fetch-Site`; None if there is no header."""
@@ -78,10 +78,3 @@ class Access:
 
 def _digest(text: str) -> bytes:
     return sha256(text.encode()).digest()
-
-
-def _name_of(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""

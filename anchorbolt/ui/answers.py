@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from anchorbolt.config.masking import Masking
 from anchorbolt.ui.model.observation import Observation
 
 _FRESH_S = 1.0
 _SHARE = 20  # answers that took 100 ms to make are kept for 2 s: making them costs 5 % of one core at most
 _MOST_ANSWERS = 500
-_SHORTEST_SECRET = 4
 
 
 class TooManyAnswers(Exception):
@@ -33,9 +33,7 @@ class Answers:
     ) -> None:
         self._observe = observe
         self._clock = clock
-        # As they are in JSON; the longest first, because one secret may hold another.
-        hidden = {json.dumps(each)[1:-1] for each in secrets if len(each) >= _SHORTEST_SECRET}
-        self._secrets = [each.encode() for each in sorted(hidden, key=len, reverse=True)]
+        self._masking = Masking(secrets)
         self._seen: Observation | None = None
         self._made_at, self._cost_s = float("-inf"), 0.0
         self._answers: dict[Hashable, bytes | None] = {}
@@ -76,6 +74,4 @@ class Answers:
 
     def without_secrets(self, text: bytes) -> bytes:
         """Return a text without secrets."""
-        for secret in self._secrets:
-            text = text.replace(secret, b"***")
-        return text
+        return self._masking.without_secrets(text)

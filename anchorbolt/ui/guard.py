@@ -52,6 +52,7 @@ class Guard:
         if body is None:
             refusal = refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
         if refusal is not None:
+            refusal.headers["Connection"] = "close"  # nobody looks for another request behind this one's body
             await refusal(scope, receive, send_with_headers)
             return
         whole = _as_messages(body or b"")
@@ -71,6 +72,9 @@ class Guard:
             return refused(421, "this server does not answer for that host. Use its own address, or localhost")
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return refused(405, "only GET, HEAD and POST are served")
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy may see the end of such a request elsewhere, and pass on another one behind it.
+            return refused(400, "the request has both a length and a transfer encoding")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 9 or int(length) > MOST_BODY_BYTES:
             return refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")

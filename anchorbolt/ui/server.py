@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from anchorbolt.config.masking import secrets_in
 from anchorbolt.config.secret import Secret, find_password
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.figures.server import MetricsText
@@ -20,19 +21,20 @@ from anchorbolt.errors import ConfigError
 from anchorbolt.ui.access import Access
 from anchorbolt.ui.answers import Answers
 from anchorbolt.ui.lookups import Lookups
-from anchorbolt.ui.model.configuration import secrets_in
 from anchorbolt.ui.model.live import LiveRun, starting
 from anchorbolt.ui.model.recorded import RecordedRun
 
 if TYPE_CHECKING:
     from anchorbolt.engine.history.records import Record
     from anchorbolt.engine.submit.handle import RunHandle
+    from anchorbolt.engine.submit.start import RunStart
 
 _log = logging.getLogger("anchorbolt.ui")
 
 _DEFAULT_PORT = 8080  # Storm's
 _SHORTEST_TOKEN = 16
-_MOST_CONNECTIONS = 500
+_ACCEPTED_AT_ONCE = 50
+_WAITING_TO_BE_ACCEPTED = 1024
 _END_S = 5.0
 
 
@@ -48,6 +50,7 @@ class UiServer:
         token: Secret | None = None,
         actions: bool = False,
         max_checkpoint_age_s: float = 300.0,
+        start: RunStart | None = None,
     ) -> None:
         """Listen on a port, and say that the topology starts. Port 0 chooses a free one.
 
@@ -58,6 +61,7 @@ class UiServer:
             token: Wanted for actions and, if the host is not loopback, for reading.
             actions: Whether somebody with the token may pause and stop the run.
             max_checkpoint_age_s: From when on `/readyz` fails.
+            start: Internal: what the topology waits for while it starts.
 
         Raises:
             ConfigError: The port cannot be used, the token is missing or too short, or the extra `ui` is not installed.
@@ -79,9 +83,10 @@ class UiServer:
         self._socket = _listening(address, host, port)
         self._token = token
         began = time.time()
-        observe = partial(starting, topology, max_checkpoint_age_s, began)
+        observe = partial(starting, topology, max_checkpoint_age_s, began, start)
         access = Access(host=host, is_loopback=is_loopback, token=token)
-        self._app = UiApp(Shown(Answers(observe, self._own_secrets())), access)
+        metrics = None if start is None else MetricsText(start.collector())
+        self._app = UiApp(Shown(Answers(observe, self._own_secrets()), metrics), access)
         config = uvicorn.Config(
             self._app.asgi,
             http=Connection,
@@ -91,7 +96,7 @@ class UiServer:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=5,
-            limit_concurrency=_MOST_CONNECTIONS,
+            backlog=_ACCEPTED_AT_ONCE,  # asyncio accepts as many before it serves one
             h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             timeout_graceful_shutdown=1,
         )
@@ -100,8 +105,10 @@ class UiServer:
         self._thread.start()
 
     @classmethod
-    def from_settings(cls, topology: str, settings: Settings) -> UiServer | None:
+    def from_settings(cls, topology: str, settings: Settings, start: RunStart | None = None) -> UiServer | None:
         """Return a server as `topology.ui.port` and the keys beside it say; None without that key.
+
+        `start` tells what the topology waits for while it starts.
 
         Raises:
             ConfigError: As the constructor, or the token cannot be read.
@@ -116,6 +123,7 @@ class UiServer:
             token=find_password(keys, None, settings.ui_token_env, settings.ui_token_file),
             actions=settings.ui_actions,
             max_checkpoint_age_s=settings.health_max_checkpoint_age_secs,
+            start=start,
         )
 
     @classmethod
@@ -179,9 +187,16 @@ class UiServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._server.serve(sockets=[self._socket]))
+            asyncio.run(self._serve())
         except Exception:  # the page must not end a run
             _log.warning("the page is not served any more", exc_info=True)
+
+    async def _serve(self) -> None:
+        serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        while not self._server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        self._socket.listen(_WAITING_TO_BE_ACCEPTED)  # a connection that does not fit is tried again after a second
+        await serving
 
 
 def _resolved(host: str, port: int) -> tuple[tuple[socket.AddressFamily, tuple[object, ...]], bool]:

@@ -57,7 +57,14 @@ IMPORTERS = {
     "anchorbolt.engine*": ("engine", "engine.*", "testing", "testing.*", "ui.*", "cli.*"),
 }
 # Workers get the typed settings, which are plain data. Only the driver and the commands read a configuration.
-PLAIN_SETTINGS = ("config", "config.declaration", "config.providers", "config.settings", "config.secret")
+PLAIN_SETTINGS = (
+    "config",
+    "config.declaration",
+    "config.providers",
+    "config.settings",
+    "config.secret",
+    "config.masking",
+)
 READ_CONFIGURATIONS = ("config", "config.*", "engine", "engine.*", "cli", "cli.*", "testing", "testing.*")
 
 # What runs on a Spark executor, and what it must never load: the commands and what reads configurations.

@@ -11,6 +11,7 @@ import pytest
 from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import RedisSettings, TlsSettings
 from anchorbolt.config.secret import Secret
+from anchorbolt.errors import ConfigError
 from tests.config.test_config import CONFIG, DEFAULTS
 
 
@@ -127,3 +128,29 @@ def test_an_empty_password_means_none_a_secret_is_one_and_tls_needs_no_files() -
     assert redis(password="") == RedisSettings(password=None)
     assert redis(password=Secret("s3cret")) == RedisSettings(password=Secret("s3cret"))
     assert redis(tls={}) == RedisSettings(tls=TlsSettings())
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "my.api.token=canary-1",
+        "my.database=postgresql://user:canary-1@db/words",
+        "my.login={user: me, secret: canary-1}",
+        "my.list=[{apiKey: canary-1}]",
+        "storm.zookeeper.auth.payload=canary-1",
+        "topology.state.provider.config.api_key=canary-1",
+    ],
+)
+def test_a_secret_on_the_command_line_is_refused_whatever_its_key(override: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_conf(overrides=[override])
+    assert refused.value.key == override.partition("=")[0]
+    assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["my.tokens.per.second=5", "my.tokenEnv=MINE", "my.url=https://user@example.com/", "topology.ui.tokenFile=/run/t"],
+)
+def test_what_is_no_secret_may_be_on_the_command_line(override: str) -> None:
+    assert override.partition("=")[0] in load_conf(overrides=[override])

@@ -7,6 +7,7 @@ import pytest
 
 from anchorbolt.config import load_conf
 from anchorbolt.config.spark_options import NO_OPTIONS
+from anchorbolt.errors import ConfigError
 
 
 def settings(**given: Any) -> dict[str, str]:
@@ -56,3 +57,17 @@ def test_the_options_of_a_later_source_override_those_of_the_file_one_by_one(tmp
         "spark.a": "1",
         "spark.b": "3",
     }
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"conf": {"spark.hadoop.fs.azure.account.key.mine.example": "canary-1"}},
+        {"conf": {"spark.jars.repositories": "https://user:canary-1@example.com/"}},
+        {"jars": "https://user:canary-1@example.com/a.jar"},
+    ],
+)
+def test_a_secret_that_java_would_get_as_an_argument_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        settings(**options)
+    assert "canary" not in str(refused.value)

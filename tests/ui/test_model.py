@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from anchorbolt.config import Secret
+from anchorbolt.config.masking import secrets_in
 from anchorbolt.testing import ManualClock
 from anchorbolt.ui.access import Access
 from anchorbolt.ui.answers import Answers, TooManyAnswers
-from anchorbolt.ui.model.configuration import masked, secrets_in
+from anchorbolt.ui.model.configuration import masked
 from anchorbolt.ui.model.live import starting
 from anchorbolt.ui.model.now import readiness
 from anchorbolt.ui.model.observation import Now, Observation, RunningWave

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from anchorbolt.config.spark_options import SPARK
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 from anchorbolt.engine.submit.preparation import check_store
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.messages import counted
@@ -105,38 +107,47 @@ class Run:
         conf = load_conf({SPARK: self.spark}, file=self.conf_file, overrides=self.overrides)
         topology = load_topology(self.job, dict(conf))
         self.display.name(topology.name)
-        page = self._page(topology, conf)
+        start = self._shown_start(topology, conf)
+        page: UiServer | None = None
         try:
-            handle = self._start(topology, conf)
+            page = self._page(start, conf)
+            handle = self._start(topology, conf, start)
             if handle is not None:
-                if page is not None:
-                    page.show(handle, origins=conf.origins, stop=self._request_stop)
                 self._watch(handle, Progress(topology.spouts, conf.settings.checkpoint_interval_ms, time.monotonic()))
         except Exception:  # not KeyboardInterrupt: stopping the engine would wait for the wave
-            self._close(page)
+            self._close(page, start)
             raise
-        self._close(page)
+        self._close(page, start)
 
-    def _close(self, page: UiServer | None) -> None:
+    def _close(self, page: UiServer | None, start: RunStart) -> None:
+        start.close()
         if page is not None:
             page.close()
         self.engine.close()
 
-    def _page(self, topology: Topology, conf: Configuration) -> UiServer | None:
+    def _shown_start(self, topology: Topology, conf: Configuration) -> RunStart:
+        """Show the metrics, if they are configured, before anything is claimed: their port may be in use."""
+        start = RunStart(topology.name, conf.settings)
+        if start.metrics_address is not None:
+            self.display.say(f"metrics: {start.metrics_address}", metrics=start.metrics_address)
+        return start
+
+    def _page(self, start: RunStart, conf: Configuration) -> UiServer | None:
         """Show the page, if it is configured, before anything is claimed: its port may be in use."""
         if conf.settings.ui_port is None:
             return None
         from anchorbolt.ui import UiServer
 
-        page = UiServer.from_settings(topology.name, conf.settings)
+        page = UiServer.from_settings(start.topology, conf.settings, start)
         if page is not None:
+            start.on_recovery = partial(page.show, origins=conf.origins, stop=self._request_stop)
             self.display.say(f"page: {page.address}", page=page.address)
         return page
 
-    def _start(self, topology: Topology, conf: Configuration) -> RunHandle | None:
+    def _start(self, topology: Topology, conf: Configuration, start: RunStart) -> RunHandle | None:
         """Start the topology; return None if a signal came first."""
         say = self.display.say
-        provider = check_store(topology.name, conf.settings)
+        provider = check_store(topology.name, conf.settings, start)
         place, ui = self.engine.connect(topology, conf.settings)
         self._take_signals()
         state, version = provider.describe(), anchorbolt.__version__
@@ -151,7 +162,9 @@ class Run:
         ended = threading.Event()
         threading.Thread(target=self._cancel_start, args=(ended,), daemon=True).start()
         try:
-            handle = self.engine.submit(topology, conf, until_empty=self.until_empty, on_wave=self.waves.append)
+            handle = self.engine.submit(
+                topology, conf, until_empty=self.until_empty, on_wave=self.waves.append, start=start
+            )
         except AnchorboltError:
             if not self._is_stopped():
                 raise
@@ -159,8 +172,6 @@ class Run:
         finally:
             ended.set()
         self.running = True
-        if handle.metrics_address is not None:
-            say(f"metrics: {handle.metrics_address}", metrics=handle.metrics_address)
         recovery = handle.recovery
         known = {} if recovery.action == "started" else {"txid": recovery.txid}
         say(

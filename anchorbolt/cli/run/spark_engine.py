@@ -12,6 +12,7 @@ from anchorbolt.cli.run.jvm_output import JvmOutput
 from anchorbolt.cli.run.progress import Activity
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.topology.graph import Topology
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ class SparkEngine:
         )
         context = self._spark.sparkContext
         if self._events:
-            from anchorbolt.engine.spark.worker_log import LOG_FORMAT_VARIABLE
+            from anchorbolt.engine.spark.worker_log import LOG_FORMAT_VARIABLE, LOG_TOPOLOGY_VARIABLE
 
-            context.environment[LOG_FORMAT_VARIABLE] = "json"
+            context.environment |= {LOG_FORMAT_VARIABLE: "json", LOG_TOPOLOGY_VARIABLE: topology.name}
         if not self._verbose:
             log4j = context._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
             for name, level in _QUIETENED.items():
@@ -79,12 +80,14 @@ class SparkEngine:
         return HadoopLocations(self._spark).qualified(location)
 
     def submit(
-        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
+        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener, start: RunStart
     ) -> RunHandle:
         """Start the topology, as `SparkCluster.submit` does."""
         from anchorbolt.engine.spark.cluster import SparkCluster
 
-        self._handle = SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
+        self._handle = SparkCluster(self._spark).submit(
+            topology, conf, until_empty=until_empty, on_wave=on_wave, start=start
+        )
         return self._handle
 
     def activity(self) -> Activity:

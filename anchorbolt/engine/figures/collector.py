@@ -17,6 +17,7 @@ from anchorbolt.engine.figures.families import Distributions, Families, user_met
 from anchorbolt.engine.figures.messages import of_messages
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
+from anchorbolt.engine.figures.starting import age_of_checkpoint, run_status, waiting_seconds
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.engine.figures.windows import ALL_TIME, TEN_MINUTES
 from anchorbolt.metrics.distribution import Distribution
@@ -100,8 +101,7 @@ class RunCollector(Collector):
         families, run = self._families, self._run
         last, age_s = run.figures.last_wave
         txid = run.recovery.txid if last is None else last.txid
-        text = "Time since the last commit; before the first, since the start."
-        yield families.gauge("checkpoint_age_seconds", text, age_s)
+        yield age_of_checkpoint(families, age_s)
         yield families.gauge("committed_txid", "The last committed txid.", txid)
         yield families.gauge("generation", "How often the topology was started.", run.recovery.generation)
         yield families.gauge("wave_losses", "Losses in the current wave so far.", run.losses)
@@ -110,9 +110,7 @@ class RunCollector(Collector):
         yield families.gauge("wave_age_seconds", "Time since the current wave began; 0 between two waves.", age_s)
         text = "The round of the current wave, from 1; 0 between two waves."
         yield families.gauge("wave_round", text, 0 if current is None else current.round)
-        text = "For how long the run has waited for something, such as its store."
-        waiting = [((waits_for,), seconds) for waits_for, seconds in run.waiting.items()]
-        yield families.gauge("waiting_seconds", text, waiting, ["waits_for"])
+        yield waiting_seconds(families, run.waiting)
         yield from of_messages(families, run)
         text = "For how long a call of a bolt or spout has not returned, from two seconds on."
         calls = [((each.kind, each.component, str(each.task_index)), each.seconds) for each in run.long_calls]
@@ -121,8 +119,8 @@ class RunCollector(Collector):
             text = "Offsets that the sources had and no wave had read when the last wave ended."
             yield families.gauge("source_offsets_behind", text, last.offsets_behind)
         yield families.gauge("paused", "1 while the run is paused.", int(run.paused))
-        states = [((each.value.lower(),), float(each is run.status)) for each in type(run.status)]
-        yield families.gauge("run_status", "1 for the status that the run has.", states, ["status"])
+        status = "starting" if run.is_recovering else run.status.value.lower()
+        yield run_status(families, [each.value.lower() for each in type(run.status)], status)
 
     def _shared(self, figures: Figures) -> Iterator[Metric]:
         families = self._families

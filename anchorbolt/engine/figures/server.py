@@ -1,21 +1,30 @@
-"""Shows the metrics of a run to Prometheus, over HTTP on this machine's loopback address."""
+"""Shows the metrics of a run to Prometheus, over HTTP on this machine's loopback address.
+
+A driver needs its threads and open files for other things, so the server keeps few connections, and none for long. If
+there are more, the oldest is ended: slow clients, however many, keep out no other.
+"""
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from anchorbolt.errors import ConfigError
+from anchorbolt.util.loopback import LOOPBACK_NAMES, name_of
 
 HOST = "127.0.0.1"
 _FRESH_S = 1.0
-_TIMEOUT_S = 10.0  # for a client to send its request, and to take the answer
+_TIMEOUT_S = 10.0  # for a client to send its request and to take the answer
+_MOST_CONNECTIONS = 50
 
 
 class MetricsText:
@@ -52,15 +61,15 @@ class MetricsServer:
         class Handler(_Handler):
             metrics = text
 
+        self._handler = Handler
         try:
-            self._server = ThreadingHTTPServer((HOST, port), Handler)
+            self._server = _Server((HOST, port), Handler)
         except OSError as error:
             raise ConfigError(
                 f"the metrics cannot be shown on port {port}: {error.strerror}. Set topology.metrics.port, or "
                 "--metrics-port, to a port that is free.",
                 key="topology.metrics.port",
             ) from error
-        self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="anchorbolt-metrics", daemon=True)
         self._thread.start()
 
@@ -69,11 +78,52 @@ class MetricsServer:
         """The address of the metrics, as `http://127.0.0.1:9095/metrics`."""
         return f"http://{HOST}:{self._server.server_port}/metrics"
 
+    def show(self, text: MetricsText) -> None:
+        """Show these metrics from now on."""
+        self._handler.metrics = text
+
     def close(self) -> None:
         """Stop listening. May be called more than once."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._lock = threading.Lock()
+        self._connected: dict[socket.socket, float] = {}  # since when, oldest first
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            self._connected[request] = time.monotonic()
+            surplus = len(self._connected) - _MOST_CONNECTIONS
+            self._end(list(self._connected)[: max(0, surplus)])
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._connected.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        with self._lock:
+            latest = time.monotonic() - _TIMEOUT_S
+            self._end([each for each, since in self._connected.items() if since < latest])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client that goes away is not an event."""
+
+    def _end(self, connections: list[socket.socket]) -> None:
+        """End connections: what their threads wait for fails, and these close them. Called with the lock."""
+        for each in connections:
+            del self._connected[each]
+            with suppress(OSError):  # the client has ended it already
+                each.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -83,6 +133,10 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1 or name_of(hosts[0]) not in LOOPBACK_NAMES:
+            self.send_error(421, "this server answers for localhost and 127.0.0.1 only")
+            return
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(404, "only /metrics is here")
             return

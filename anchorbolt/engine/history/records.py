@@ -13,6 +13,7 @@ from typing import Any
 
 from anchorbolt.checkpoint.failed_round import FailedRound
 from anchorbolt.checkpoint.spout import RecoveryReport
+from anchorbolt.config.masking import Masking
 from anchorbolt.engine.driver.rounds import PHASES, WaveReport
 from anchorbolt.engine.history.failures import Letter, letters_in_record, raised_in
 from anchorbolt.engine.history.graph import Graph
@@ -96,6 +97,14 @@ def wave_record(
 def encoded(record: Record) -> bytes:
     """Return a record as a line of JSON, with its end."""
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+
+
+def without_secrets(record: Record, masking: Masking) -> Record:
+    """Return a record whose texts, which may be those of a user's exception, hold no secret of the configuration."""
+    if not any(record.get(name) for name in ("failures", "raised", "letters", "failure")):
+        return record
+    masked: Record = json.loads(masking.without_secrets(json.dumps(record).encode()))
+    return masked
 
 
 def decoded(lines: Iterable[bytes]) -> list[Record]:

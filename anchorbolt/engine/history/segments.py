@@ -2,6 +2,7 @@
 
 A driver writes only files of its own generation, so a driver that was replaced destroys nothing. It takes over the
 records of the newest file if that is not full, and so all files but the last one are full, however often drivers start.
+The driver before it may be alive, and write its end to that file meanwhile: then the file stays.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class HistoryFiles:
         self._generation = generation
         self._number = 0
         self._lines: list[bytes] = []
-        self._replaced: str | None = None  # the file whose records this one has taken over
+        self._replaced: tuple[str, list[bytes]] | None = None  # the file whose records this one has taken over
         self._has_begun = False
 
     def write(self, records: list[Record]) -> None:
@@ -42,7 +43,9 @@ class HistoryFiles:
             self._lines, waiting = lines, waiting[room:]
             del records[:room]
             if self._replaced is not None:
-                self._folder.remove_tree(self._replaced)
+                name, taken = self._replaced
+                if _lines(self._folder, name) == taken:
+                    self._folder.remove_tree(name)
                 self._replaced = None
             if len(self._lines) == _RECORDS:
                 self._number += 1
@@ -61,7 +64,7 @@ class HistoryFiles:
         if newest and newest != self._name:
             lines = _lines(self._folder, newest)
             if len(lines) < _RECORDS:
-                self._lines, self._replaced = lines, newest
+                self._lines, self._replaced = lines, (newest, lines)
         self._has_begun = True
 
     def _remove_oldest(self) -> None:

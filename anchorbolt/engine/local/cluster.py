@@ -24,6 +24,7 @@ from anchorbolt.engine.spouts.driver_spouts import Clock
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport
@@ -65,6 +66,7 @@ class LocalCluster:
         *,
         until_empty: bool = True,
         on_wave: WaveListener | None = None,
+        start: RunStart | None = None,
     ) -> RunHandle:
         """Recover from an earlier run of the topology, start it on a new thread, and return its handle.
 
@@ -74,6 +76,7 @@ class LocalCluster:
             until_empty: Process the data that the sources have now, and end; with rich spouts, when they emit no more
                 and no message is pending. Otherwise run until `stop`.
             on_wave: Called after each committed wave.
+            start: Internal: what shows the start.
 
         Raises:
             AnchorboltError: The topology or configuration is wrong, or recovery was refused.
@@ -81,12 +84,13 @@ class LocalCluster:
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
         folder, kept = plan.open_location(), plan.settings.checkpoint_location is not None
+        handle = partial(RunHandle, plan, folder, until_empty=until_empty, keeps_history=kept, start=start)
         if plan.batch_spout:
             batches = LocalBatchRunner(plan, self._seed, partial(_read_files, topology.name), self._directory)
-            return RunHandle(plan, folder, batches, batches.waves, on_wave, until_empty=until_empty, keeps_history=kept)
+            return handle(runner=batches, waves=batches.waves, listener=on_wave)
         source = _Source(plan, folder, self._clock)
         runner = _LocalRunner(plan, source, random.Random(self._seed), self._directory)
-        return RunHandle(plan, folder, runner, source.waves, on_wave, until_empty=until_empty, keeps_history=kept)
+        return handle(runner=runner, waves=source.waves, listener=on_wave)
 
 
 class _TemporaryDirectory:

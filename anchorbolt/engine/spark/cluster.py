@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
 from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
 from anchorbolt.engine.spark.locations.probe import run_probe
@@ -28,6 +28,7 @@ from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.preparation import check_store, prepare_plan
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.topology.graph import Topology
 
@@ -52,6 +53,7 @@ class SparkCluster:
         *,
         until_empty: bool = False,
         on_wave: WaveListener | None = None,
+        start: RunStart | None = None,
     ) -> SparkRunHandle:
         """Recover from an earlier run of the topology, start it, and return its handle.
 
@@ -61,6 +63,7 @@ class SparkCluster:
             until_empty: Process the data that the sources have now, and end; with rich spouts, when they emit no more
                 and no message is pending.
             on_wave: Called after each committed wave, on a thread of the engine.
+            start: Internal: what `anchorbolt run` shows of the start.
 
         Raises:
             AnchorboltError: The topology, configuration or session is wrong, or recovery was refused.
@@ -68,9 +71,19 @@ class SparkCluster:
         if self._spark is not None:
             check_session(self._spark)
         conf = load_conf(conf)
+        start = start or RunStart(topology.name, conf.settings)
+        try:
+            return self._submit(topology, conf, until_empty, on_wave, start)
+        except BaseException:
+            start.close()
+            raise
+
+    def _submit(
+        self, topology: Topology, conf: Configuration, until_empty: bool, on_wave: WaveListener | None, start: RunStart
+    ) -> SparkRunHandle:
         options = conf.settings.spark
         if self._spark is None:
-            check_store(topology.name, conf.settings)
+            check_store(topology.name, conf.settings, start)
         at_once = jobs_at_once(topology, conf.settings)
         spark = self._spark or build_session(topology.name, self._master, options, jobs_at_once=at_once)
         check_options(spark, options)
@@ -82,6 +95,7 @@ class SparkCluster:
             shared_by_machines=not local,
             executors=executors_of(spark),
             locations=HadoopLocations(session),
+            retry=start.retry,
         )
         uses_hdfs = any(place.startswith("hdfs:") for place in plan.places_of_tasks)
         ship(spark.sparkContext, for_hdfs=uses_hdfs)
@@ -89,7 +103,7 @@ class SparkCluster:
         check_places(plan, None if local else partial(run_probe, session, plan))
         folder = plan.open_location()
         runner = SparkBatchRunner(session, plan) if plan.batch_spout else SparkRunner(session, plan, folder)
-        return SparkRunHandle(plan, folder, runner, runner.waves, on_wave, until_empty=until_empty)
+        return SparkRunHandle(plan, folder, runner, runner.waves, on_wave, until_empty=until_empty, start=start)
 
 
 class SparkRunHandle(RunHandle):

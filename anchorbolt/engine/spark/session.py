@@ -35,6 +35,8 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.ui.showConsoleProgress": "false",
+    # Spark's UI masks settings whose name or value has such a text: Spark's default, keys of Azure and logins in URLs.
+    "spark.redaction.regex": r"(?i)secret|password|passwd|token|(access|account)[.]?key|://[^/@\s:]*:[^/@\s]+@",
 }
 # With this manager Spark writes the offsets in 46 ms a batch instead of 126, if a rename is atomic.
 _LOCAL_CHECKPOINT = {

@@ -9,6 +9,9 @@ from anchorbolt.faults.points import current_task
 LOG_FORMAT_VARIABLE = "ANCHORBOLT_LOG_FORMAT"
 """Environment variable of a worker; `json` has it log events (`anchorbolt.util.event_log`) to standard error."""
 
+LOG_TOPOLOGY_VARIABLE = "ANCHORBOLT_LOG_TOPOLOGY"
+"""Environment variable of a worker that logs events: the topology's name, which each of them has."""
+
 
 def set_up_worker_log() -> None:
     """Log events if the variable says so. What a job's module has set up by itself stays as it is."""
@@ -23,5 +26,11 @@ def set_up_worker_log() -> None:
 
 def _task_fields() -> dict[str, object]:
     component, task, txid = current_task()
-    known = {"txid": txid if txid >= 0 else None, "component": component or None, "task": task if task >= 0 else None}
+    topology = os.environ.get(LOG_TOPOLOGY_VARIABLE) or None
+    known = {
+        "topology": topology,
+        "txid": txid if txid >= 0 else None,
+        "component": component or None,
+        "task": task if task >= 0 else None,
+    }
     return {name: value for name, value in known.items() if value is not None}

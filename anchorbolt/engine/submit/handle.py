@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave, RecoveryReport
+from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
 from anchorbolt.engine.figures.size_meter import SizeMeter
 from anchorbolt.engine.history.failures import MOST_LETTERS, Letter, has_failed, letter_of
 from anchorbolt.engine.history.graph import graph_of
-from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record
+from anchorbolt.engine.history.records import Record, end_record, start_record, wave_record, without_secrets
 from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.submit import committed_state
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
+from anchorbolt.engine.submit.start import RunStart
+from anchorbolt.engine.submit.store_watch import StoreWatch
 from anchorbolt.engine.submit.waves import Waves
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import StateError
@@ -30,7 +33,6 @@ from anchorbolt.util.locations import Folder
 
 if TYPE_CHECKING:
     from anchorbolt.engine.figures.collector import RunCollector
-    from anchorbolt.engine.figures.server import MetricsServer
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -61,11 +63,14 @@ class RunHandle:
         *,
         until_empty: bool,
         keeps_history: bool = True,
+        start: RunStart | None = None,
     ) -> None:
         """Called by an engine: recover, and start the waves.
 
         `listener` is called after each committed wave. Without `keeps_history`, nobody can read a history later.
+        `start` shows what the engine has waited for until now.
         """
+        self._start = start or RunStart(plan.topology, plan.settings)
         self._plan = plan
         self._runner = runner
         self._waves = waves
@@ -76,6 +81,7 @@ class RunHandle:
         self._letters: deque[Letter] = deque(maxlen=MOST_LETTERS)
         self.figures = RunFigures(plan)
         self.state_sizes = SizeMeter(plan)
+        self._masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
         self._ended = threading.Event()
         self._stop_requested = threading.Event()
         self._pause_lock = threading.Lock()  # held while the run is paused or resumed
@@ -84,16 +90,22 @@ class RunHandle:
         self._status = RunStatus.RUNNING
         self._failure: BaseException | None = None
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
-        self._metrics_server: MetricsServer | None = None
         self._history: HistoryWriter | None = None
-        self._spout = checkpoint_spout(plan, folder, runner)
+        self._watch_of_store: StoreWatch | None = None
         try:
-            self._show_metrics(plan.settings.metrics_port)
+            self._spout = checkpoint_spout(plan, folder, runner)
+        except BaseException:
+            self._start.close()
+            raise
+        try:
+            self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
+            self._start.show(self)
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
             if keeps_history:
                 self._history = HistoryWriter(folder, self._recovery.generation)
             self._record(start_record(self._recovery, graph_of(plan), time.time()))
             waves.start(self._spout, self._add, until_empty=until_empty)
+            self._watch_of_store.claimed(self._recovery.generation)
         except BaseException:
             self._clean_up()
             raise
@@ -160,9 +172,14 @@ class RunHandle:
         return self._recovery
 
     @property
+    def is_recovering(self) -> bool:
+        """Whether the driver has not recovered yet."""
+        return self._recovery.action == "recovering"
+
+    @property
     def metrics_address(self) -> str | None:
         """Where the metrics are shown, with `topology.metrics.port`; None without it."""
-        return None if self._metrics_server is None else self._metrics_server.address
+        return self._start.metrics_address
 
     @property
     def messages_in_flight(self) -> int:
@@ -181,9 +198,9 @@ class RunHandle:
 
     @property
     def throttle(self) -> Throttle | None:
-        """What holds the rich spouts back now; None if the topology has none."""
+        """What holds the rich spouts back now; None if the topology has none, or the run has ended."""
         spouts = self._runner.spouts
-        return None if spouts is None or spouts.rich is None else spouts.rich.throttle()
+        return None if spouts is None or spouts.rich is None or self._ended.is_set() else spouts.rich.throttle()
 
     @property
     def losses(self) -> int:
@@ -219,7 +236,8 @@ class RunHandle:
     @property
     def waiting(self) -> Mapping[str, float]:
         """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
-        return self._spout.waiting
+        away = {} if self._watch_of_store is None else self._watch_of_store.waiting
+        return {**away, **self._spout.waiting}
 
     @property
     def failure(self) -> BaseException | None:
@@ -340,6 +358,7 @@ class RunHandle:
                 self._listening = None
 
     def _record(self, record: Record) -> None:
+        record = without_secrets(record, self._masking)
         self._records.append(record)
         if has_failed(record):
             self._failed_records.append(record)
@@ -351,26 +370,24 @@ class RunHandle:
             failure = self._waves.wait()
         except BaseException as error:
             failure = error
+        if self._watch_of_store is not None:
+            self._watch_of_store.close()
+            failure = failure or self._watch_of_store.loss
         if failure is not None:
             status = RunStatus.FAILED
         else:
             status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
         txid = self._spout.record.txid
         self._record(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
-        self._clean_up()
+        # What shows the run says so at once: cleaning up may take seconds, if the store is away.
         self._failure, self._status = failure, status
+        self._clean_up()
         self._ended.set()
 
-    def _show_metrics(self, port: int | None) -> None:
-        if port is None:
-            return
-        from anchorbolt.engine.figures.server import MetricsServer, MetricsText
-
-        self._metrics_server = MetricsServer(port, MetricsText(self.collector()))
-
     def _clean_up(self) -> None:
-        shown = [each.close for each in (self._history, self._metrics_server, self.state_sizes) if each is not None]
-        for clean_up in (*shown, self._runner.close_instances, self._spout.close):
+        shown = (self._history, self._start, self._watch_of_store, self.state_sizes)
+        closed = [each.close for each in shown if each is not None]
+        for clean_up in (*closed, self._runner.close_instances, self._spout.close):
             try:
                 clean_up()
             except (Exception, SystemExit):  # `await_termination` must return in any case

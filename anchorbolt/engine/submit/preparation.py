@@ -12,6 +12,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.settings import TICK_SECS, Settings
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.errors import ConfigError, TopologyError
 from anchorbolt.faults.injection import install_faults
 from anchorbolt.serialization.serializers import PickleCodec
@@ -33,6 +34,7 @@ def prepare_plan(
     location: str | None = None,
     executors: int = 1,
     locations: Locations | None = None,
+    retry: RetryPolicy | None = None,
 ) -> ExecutionPlan:
     """Return the plan of a run on Spark; or, with `memory`, of a run in this process.
 
@@ -40,8 +42,8 @@ def prepare_plan(
 
     There is an acker for each of the `executors`, if the configuration does not say otherwise. `memory` is the provider
     for state in memory, and the default where none is configured. `location` is the default checkpoint location;
-    `locations` opens the run's locations, by default as this process can. Raises `TopologyError` if `topology` is not a
-    topology, and `ConfigError`.
+    `locations` opens the run's locations, by default as this process can; `retry` tells that it waits for the store.
+    Raises `TopologyError` if `topology` is not a topology, and `ConfigError`.
     """
     if not isinstance(topology, Topology):
         raise TopologyError(f"{topology!r} is not a topology. Pass the result of create_topology(name).")
@@ -56,7 +58,7 @@ def prepare_plan(
     if settings.checkpoint_location is None:
         settings = replace(settings, checkpoint_location=location)
     number = executors if settings.acker_executors is None else settings.acker_executors
-    former = former_ackers(topology, provider, settings) if topology.rich_spouts else 0
+    former = former_ackers(topology, provider, settings, retry) if topology.rich_spouts else 0
     plan = ExecutionPlan(
         topology,
         checked,
@@ -83,17 +85,20 @@ def prepare_plan(
     return plan
 
 
-def former_ackers(topology: Topology, provider: StateProvider, settings: Settings) -> int:
+def former_ackers(
+    topology: Topology, provider: StateProvider, settings: Settings, retry: RetryPolicy | None = None
+) -> int:
     """Return the number of ackers of the run before; 0 if there was none."""
+    retry = retry or RetryPolicy(settings.message_timeout_secs * 1000)
     with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology.name)))) as storage:
-        record, _ = DecisionLog(storage, retry=RetryPolicy(settings.message_timeout_secs * 1000)).load()
+        record, _ = DecisionLog(storage, retry=retry).load()
     return 0 if record is None else record.parallelism.get(ACKER_ID, 0)
 
 
-def check_store(topology: str, settings: Settings) -> StateProvider:
+def check_store(topology: str, settings: Settings, start: RunStart) -> StateProvider:
     """Check the serializers and the store before Spark is started, which takes seconds. Return the provider."""
     provider = provider_from(settings, shared_by_processes=True, shared_by_machines=False)
     codecs_from(settings.provider)
     with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology)))) as storage:
-        RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
+        start.ask_store(storage.head)
     return provider

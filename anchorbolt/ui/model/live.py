@@ -17,6 +17,7 @@ from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigu
 from anchorbolt.engine.figures.tasks import Figure, TaskFigures
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.submit.handle import RunHandle
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, OneTask, RunningWave, WindowFigures
 
@@ -49,7 +50,7 @@ class LiveRun:
         return Observation(
             at=at,
             topology=handle.topology,
-            status="PAUSED" if handle.paused else handle.status.value,
+            status=_status(handle),
             is_live=True,
             uptime_s=handle.figures.age_s,
             generation=handle.recovery.generation,
@@ -78,8 +79,8 @@ class LiveRun:
         )
 
 
-def starting(topology: str, max_checkpoint_age_s: float, began: float) -> Observation:
-    """Return what is known of a run that has not recovered yet; it began at `began`, in seconds since 1970."""
+def starting(topology: str, max_checkpoint_age_s: float, began: float, start: RunStart | None = None) -> Observation:
+    """Return what is known of a run that has no handle yet; it began at `began`, in seconds since 1970."""
     return Observation(
         at=time.time(),
         topology=topology,
@@ -91,8 +92,15 @@ def starting(topology: str, max_checkpoint_age_s: float, began: float) -> Observ
         graph={"topology": topology, "components": []},
         records=(),
         window=lambda window: WindowFigures(1e-9, {}, {}, {}, {}),
+        now=Now(waiting={} if start is None else start.waiting, commit_age_s=time.time() - began),
         max_checkpoint_age_s=max_checkpoint_age_s,
     )
+
+
+def _status(handle: RunHandle) -> str:
+    if handle.is_recovering:
+        return "STARTING"
+    return "PAUSED" if handle.paused else handle.status.value
 
 
 def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now:

@@ -26,7 +26,8 @@ def readiness(seen: Observation) -> tuple[bool, str]:
     commit for longer than `topology.health.max.checkpoint.age.secs`. An idle or paused topology is healthy.
     """
     if seen.status == "STARTING":
-        return False, "the topology starts: it has not recovered yet"
+        waits = f", and waits for {', '.join(seen.now.waiting)}" if seen.now.waiting else ""
+        return False, f"the topology starts: it has not recovered yet{waits}"
     if seen.status in _ENDED:
         error = "" if seen.failure is None else f": {seen.failure['error']}"
         return False, f"the run {_ENDED[seen.status]}{error}"

@@ -9,6 +9,7 @@ from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
+from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.topology import Topology
 from anchorbolt.util.locations import WorkerLocations
@@ -66,11 +67,11 @@ class LocalEngine(SparkEngine):
         return WorkerLocations().qualified(location)
 
     def submit(
-        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
+        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener, start: RunStart
     ) -> RunHandle:
         if self._submit is not None:
             raise self._submit
-        self.handle = LocalCluster().submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
+        self.handle = LocalCluster().submit(topology, conf, until_empty=until_empty, on_wave=on_wave, start=start)
         return self.handle
 
     def activity(self) -> Activity:

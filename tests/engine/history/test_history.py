@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anchorbolt.config.masking import Masking
 from anchorbolt.engine.history import writer as writers
-from anchorbolt.engine.history.records import Record, decoded, encoded
+from anchorbolt.engine.history.records import Record, decoded, encoded, without_secrets
 from anchorbolt.engine.history.segments import RECORDS_KEPT, HistoryFiles, read_history
 from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.util.locations import Folder, open_folder
@@ -22,6 +24,20 @@ def wave(txid: int, generation: int = 1) -> Record:
 
 def txids(folder: Folder) -> list[int]:
     return [record["txid"] for record in read_history(folder)]
+
+
+class LateFolder:
+    """A checkpoint location at which an older driver writes once more, just after a newer one has read its file."""
+
+    def __init__(self, folder: Folder, late: Callable[[], None]) -> None:
+        self._folder, self._late = folder, late
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._folder, name)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._late()
+        self._folder.replace(name, data)
 
 
 @pytest.fixture
@@ -37,6 +53,21 @@ def test_the_latest_ten_thousand_are_kept_in_few_files(folder: Folder) -> None:
     assert kept == list(range(kept[0], kept[-1] + 1))
     assert RECORDS_KEPT <= len(kept) <= RECORDS_KEPT + 100
     assert len(list(folder.names("anchorbolt/history"))) <= RECORDS_KEPT // 100 + 1
+
+
+def test_what_an_older_driver_writes_while_a_newer_one_takes_over_is_kept(folder: Folder) -> None:
+    older = HistoryFiles(folder, 1)
+    older.write([wave(0)])
+    newer: Any = LateFolder(folder, lambda: older.write([{**wave(0), "kind": "end", "at": 5.0}]))
+    HistoryFiles(newer, 2).write([wave(1, 2)])
+    assert sorted(record["kind"] for record in read_history(folder)) == ["end", "wave", "wave"]
+
+
+def test_the_reasons_of_failures_hold_no_secret_of_the_configuration() -> None:
+    secret = 'a"secret'
+    record = {**wave(0), "failures": [f"cannot log in with {secret}"], "executed": {"count": 1}}
+    assert without_secrets(record, Masking([secret])) == {**record, "failures": ["cannot log in with ***"]}
+    assert without_secrets(wave(0), Masking(["wave"])) == wave(0)
 
 
 def test_drivers_that_start_again_and_again_keep_as_much(folder: Folder) -> None:
