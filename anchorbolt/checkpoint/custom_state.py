@@ -56,7 +56,8 @@ class CustomTaskState(AttemptView):
         """Call the user's `prepare_commit` within an attempt of the namespace."""
         if self._attempt.seal is None:
             self._attempt.stage_nothing()
-        self._call("prepare_commit", txid)
+        with self.counters.timed("stage"):
+            self._call("prepare_commit", txid)
         self._attempt.seal_staged(txid)
         self._prepared = (txid, self._attempt.scope.attempt)
 

@@ -48,6 +48,11 @@ class StateCounters:
         finally:
             self.store_ms.setdefault(operation, Distribution()).add((perf_counter() - started) * 1000)
 
+    def total_ms(self, operation: str) -> float:
+        """Return the time of all calls of an operation."""
+        times = self.store_ms.get(operation)
+        return 0.0 if times is None else times.total
+
 
 class TaskNamespace:
     """A task's access to its namespace, for one attempt after another."""

@@ -45,6 +45,8 @@ _OF_TASKS = (
     _Counted("reported_errors", "Errors that the task reported, those of failed tuples included.", Figure.ERRORS),
     _Counted("execute_seconds", "Time in which the task executed tuples and read its state.", Figure.EXECUTE_MS, 0.001),
     _Counted("prepare_seconds", "Time in which the task staged its state or outbox.", Figure.PREPARE_MS, 0.001),
+    _Counted("stage_seconds", "Time in which the store staged updates of the task.", Figure.STAGE_MS, 0.001),
+    _Counted("seal_seconds", "Time in which the store sealed what the task had staged.", Figure.SEAL_MS, 0.001),
     _Counted("sent_bytes", "Bytes of the blobs that the task sent.", Figure.BYTES_OUT),
     _Counted("state_read_keys", "Keys that the task read from the store.", Figure.KEYS_READ),
     _Counted("state_cached_keys", "Keys that the task was to prefetch and had in its cache.", Figure.KEYS_CACHED),

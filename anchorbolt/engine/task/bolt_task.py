@@ -168,7 +168,9 @@ class _BoltTask:
                 report.prepare_ms = (perf_counter() - started) * 1000
                 reach(FaultPoint.TASK_PREPARED)
                 instance.attempt = self._attempt
-                report.outcome = instance.bolt.outcome
+                report.outcome = outcome = instance.bolt.outcome
+                report.stage_ms = outcome.counters.total_ms("stage")
+                report.seal_ms = outcome.counters.total_ms("seal")
                 report.metrics = instance.emitter.context.metrics.take()
         except Exception as error:
             self._fail(error)

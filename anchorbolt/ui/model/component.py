@@ -30,6 +30,8 @@ _SPREAD_FIGURES = {
     "executed": Figure.EXECUTED,
     "executeMs": Figure.EXECUTE_MS,
     "prepareMs": Figure.PREPARE_MS,
+    "stageMs": Figure.STAGE_MS,
+    "sealMs": Figure.SEAL_MS,
     "bytesStaged": Figure.BYTES_STAGED,
 }
 

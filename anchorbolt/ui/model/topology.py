@@ -67,6 +67,8 @@ def amounts(found: Amounts) -> Json:
         "errors": _whole(found, Figure.ERRORS),
         "executeMs": round(found.get(Figure.EXECUTE_MS, 0), 1),
         "prepareMs": round(found.get(Figure.PREPARE_MS, 0), 1),
+        "stageMs": round(found.get(Figure.STAGE_MS, 0), 1),
+        "sealMs": round(found.get(Figure.SEAL_MS, 0), 1),
         "bytesOut": _whole(found, Figure.BYTES_OUT),
         "keysRead": _whole(found, Figure.KEYS_READ),
         "keysCached": _whole(found, Figure.KEYS_CACHED),

@@ -70,7 +70,7 @@ function one({ route, data, room }) {
   const turn = (label, first, isThere, id) => h("button", { type: "button", id, disabled: !isThere, onclick: () => {
     location.hash = link(route, path, { sort, first });
   } }, label);
-  const spreads = [["executed", "Executed tuples", number], ["executeMs", "Time in execute", ms], ["prepareMs", "Time in prepare", ms], ["bytesStaged", "Staged bytes", bytes]];
+  const spreads = [["executed", "Executed tuples", number], ["executeMs", "Time in execute", ms], ["prepareMs", "Time in prepare", ms], ["stageMs", "Time in staging", ms], ["sealMs", "Time in sealing", ms], ["bytesStaged", "Staged bytes", bytes]];
   return [
     h("p", {}, h("a", { href: link(route, "components") }, "← All components")),
     h("div", { class: "bar" }, h("h2", {}, `${data.id}: ${data.componentType} ${data.type}`), windowChoice(route)),
@@ -96,6 +96,8 @@ function one({ route, data, room }) {
         ["Latency", (each) => ms(Number(each.executeLatency)), true],
         ["Capacity", (each) => meter(Number(each.capacity)), true],
         ["Prepare", (each) => ms(each.prepareMs), true],
+        ["Stage", (each) => ms(each.stageMs), true],
+        ["Seal", (each) => ms(each.sealMs), true],
         ["Keys staged", (each) => number(each.keysStaged), true],
         ["Sent", (each) => bytes(each.bytesOut), true],
       ], data.executorStats, "Tasks") : h("p", { class: "quiet" }, "The history does not have the figures of tasks; each wave has their spread."),

@@ -45,6 +45,10 @@ def test_tasks_and_streams_are_counted_for_committed_waves_only(ended: RunHandle
     assert (figures.waves[WaveFigure.WAVES], figures.waves[WaveFigure.ROUNDS_FAILED]) == (2, 1)
     assert figures.phases_ms["compute"].count == 2
     assert figures.store_ms["seal"].count == figures.store_ms["stage"].count > 0
+    for operation, figure in (("stage", Figure.STAGE_MS), ("seal", Figure.SEAL_MS)):
+        of_tasks = sum(each[figure] for each in figures.tasks)
+        assert of_tasks == pytest.approx(figures.store_ms[operation].total)
+        assert 0 < of_tasks < sum(each[Figure.PREPARE_MS] for each in figures.tasks)
 
 
 def test_prometheus_reads_them_under_its_names(ended: RunHandle) -> None:
