@@ -147,6 +147,8 @@ NOW = _object(
     throttled=_TEXT,
     throttledBy=_or_null(_TASK),
     offsetsBehind=_or_null(_WHOLE),
+    filesWaiting=_or_null(_WHOLE),
+    sources=_list(_object(spout=_TEXT, offsetsBehind=_or_null(_WHOLE), filesWaiting=_or_null(_WHOLE))),
     failure=_FAILURE,
 )
 _RECORD: Schema = {

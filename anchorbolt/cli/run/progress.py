@@ -100,6 +100,7 @@ class Progress:
         dead = f", {counted(self.dead_letters, 'dead letter')}" if self.dead_letters else ""
         throttled = f", spouts throttled {_cause(self.last)}" if self.last.throttled else ""
         behind = f", {counted(self.last.offsets_behind, 'offset')} behind" if self.last.offsets_behind else ""
+        behind += f", {counted(self.last.files_waiting, 'file')} waiting" if self.last.files_waiting else ""
         read, executed = self.rates(now)
         return (
             f"wave {self.last.txid}: {counted(self.tuples, 'tuple')}, {read:,.0f} read/s, {executed:,.0f} executed/s, "
@@ -134,6 +135,7 @@ class Progress:
             "throttled": bool(self.last.throttled),
             **by,
             **({} if self.last.offsets_behind is None else {"offsets_behind": self.last.offsets_behind}),
+            **({} if self.last.files_waiting is None else {"files_waiting": self.last.files_waiting}),
         }
 
     def current_wave(self, now: float) -> str:

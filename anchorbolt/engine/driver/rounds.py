@@ -158,7 +158,9 @@ class WaveReport:
     failures: tuple[FailedTree, ...] = ()  # the first 100 of the failed messages, with their reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
     throttled_by: TaskKey | None = None  # the bolt's task for which they were, if a wave had shown how fast it is
-    offsets_behind: int | None = None  # by how many the query was behind its sources; None if no source tells
+    # By stream spout, without those whose sources do not tell; by the empty string if some spout has several sources.
+    source_offsets_behind: Mapping[str, int] = field(default_factory=dict)  # that the source had, and no wave had read
+    source_files_waiting: Mapping[str, int] = field(default_factory=dict)
     source_ms: float = 0.0  # the longest time that a spout's task waited for its source
     compute_ms: float = 0.0  # the rest of the round
     prepare_ms: float = 0.0  # the longest time in which a task staged its state or wrote its outbox file
@@ -169,6 +171,16 @@ class WaveReport:
     def total_ms(self) -> float:
         """All phases together, in ms."""
         return self.source_ms + self.compute_ms + self.prepare_ms + self.decide_ms + self.commit_ms
+
+    @property
+    def offsets_behind(self) -> int | None:
+        """By how many offsets the query was behind all its sources; None if no source tells."""
+        return sum(self.source_offsets_behind.values()) if self.source_offsets_behind else None
+
+    @property
+    def files_waiting(self) -> int | None:
+        """How many files waited for the query; None if no source tells."""
+        return sum(self.source_files_waiting.values()) if self.source_files_waiting else None
 
     @property
     def checkpoint_ms(self) -> float:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.figures.families import Distributions, Families, user_metric
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
@@ -115,9 +116,9 @@ class RunCollector(Collector):
         yield families.gauge("messages_in_flight", "Messages neither acked nor failed.", run.messages_in_flight)
         text = "1 if the rich spouts were throttled when the last wave ended."
         yield families.gauge("throttled", text, int(last is not None and last.throttled != ""))
-        if last is not None and last.offsets_behind is not None:
-            text = "Offsets that the sources had and no wave had read when the last wave ended."
-            yield families.gauge("source_offsets_behind", text, last.offsets_behind)
+        for name, text, behind in () if last is None else _lags(last):
+            if behind:
+                yield families.gauge(name, text, [((spout,), number) for spout, number in behind.items()], ["spout"])
         states = [((each.value.lower(),), float(each is run.status)) for each in type(run.status)]
         yield families.gauge("run_status", "1 for the status that the run has.", states, ["status"])
 
@@ -130,6 +131,12 @@ class RunCollector(Collector):
         yield families.histogram("wave_phase_seconds", "Time of a phase of a wave.", phases, ["phase"], 0.001)
         calls: Distributions = {(operation,): each for operation, each in figures.store_ms.items()}
         yield families.histogram("store_seconds", "Time of a call of the store.", calls, ["operation"], 0.001)
+
+
+def _lags(last: WaveReport) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+    text = "Offsets that the source had and no wave had read when the last wave ended."
+    yield "source_offsets_behind", text, last.source_offsets_behind
+    yield "source_files_waiting", "Files that waited when the last wave ended.", last.source_files_waiting
 
 
 def _registered(families: Families, metrics: RegisteredMetrics) -> Iterator[Metric]:

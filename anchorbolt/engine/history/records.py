@@ -72,6 +72,7 @@ def wave_record(generation: int, report: WaveReport, tasks: Sequence[TaskReport]
         "dead_letters": sum(report.dead_letters.values()),
         "throttled": report.throttled,
         "offsets_behind": report.offsets_behind,
+        "files_waiting": report.files_waiting,
         "tasks": _spreads(tasks),
     }
     if len(encoded(record)) > MOST_BYTES:  # a topology of hundreds of components

@@ -106,6 +106,9 @@ def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now
         throttled="" if last is None else last.throttled,
         throttled_by=None if last is None else last.throttled_by,
         offsets_behind=None if last is None else last.offsets_behind,
+        files_waiting=None if last is None else last.files_waiting,
+        source_offsets_behind={} if last is None else last.source_offsets_behind,
+        source_files_waiting={} if last is None else last.source_files_waiting,
     )
 
 

@@ -70,6 +70,15 @@ def now(seen: Observation) -> dict[str, Any]:
         if current.throttled_by is None
         else {"component": current.throttled_by[0], "task": current.throttled_by[1]},
         "offsetsBehind": current.offsets_behind,
+        "filesWaiting": current.files_waiting,
+        "sources": [
+            {
+                "spout": spout,
+                "offsetsBehind": current.source_offsets_behind.get(spout),
+                "filesWaiting": current.source_files_waiting.get(spout),
+            }
+            for spout in dict.fromkeys((*current.source_offsets_behind, *current.source_files_waiting))
+        ],
         "failure": seen.failure,
     }
 

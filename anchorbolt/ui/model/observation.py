@@ -91,6 +91,9 @@ class Now:
     throttled: str = ""
     throttled_by: TaskKey | None = None
     offsets_behind: int | None = None
+    files_waiting: int | None = None
+    source_offsets_behind: Mapping[str, int] = field(default_factory=dict)  # by spout, as in `WaveReport`
+    source_files_waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,11 @@ def observed(records: Sequence[Record], location: str) -> Observation:
         graph=graph,
         records=records[-_MOST_RECORDS:],
         window=cache(lambda window: _window(waves, graph, window, last["at"])),
-        now=Now(throttled=str(latest.get("throttled", "")), offsets_behind=latest.get("offsets_behind")),
+        now=Now(
+            throttled=str(latest.get("throttled", "")),
+            offsets_behind=latest.get("offsets_behind"),
+            files_waiting=latest.get("files_waiting"),
+        ),
         failure={"error": str(last.get("error", "")), "text": str(last["failure"])} if last.get("failure") else None,
         facts={"checkpoint": location},
     )

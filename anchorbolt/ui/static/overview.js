@@ -43,6 +43,7 @@ function tiles(now, graph, topology) {
     tile("Messages", `${number(stats.acked)} acked`, `${number(stats.failed)} failed`),
     now.isLive && tile("In flight", number(now.messagesInFlight)),
     now.offsetsBehind !== null && tile("Behind the sources", number(now.offsetsBehind), "offsets"),
+    now.filesWaiting !== null && tile("Files waiting", number(now.filesWaiting)),
     stats.deadLetters > 0 && tile("Dead letters", number(stats.deadLetters)),
   ];
 }
