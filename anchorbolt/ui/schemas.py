@@ -51,10 +51,23 @@ TOPOLOGY = _object(
     **_WINDOW,
     msgTimeout=_WHOLE,
     topologyStats=_list(
-        _object(**_OF_WINDOW, **dict.fromkeys(("emitted", "transferred", "acked", "failed", "deadLetters"), _WHOLE))
+        _object(
+            ("completeLatency",),
+            **_OF_WINDOW,
+            **dict.fromkeys(("emitted", "transferred", "acked", "failed", "deadLetters"), _WHOLE),
+            completeLatency=_DECIMAL,
+        )
     ),
     spouts=_list(
-        _object(**{**_COMPONENT, "spoutId": _TEXT, "encodedSpoutId": _TEXT, "acked": _WHOLE, "deadLetters": _WHOLE})
+        _object(
+            ("completeLatency",),
+            **_COMPONENT,
+            spoutId=_TEXT,
+            encodedSpoutId=_TEXT,
+            acked=_WHOLE,
+            deadLetters=_WHOLE,
+            completeLatency=_DECIMAL,
+        )
     ),
     bolts=_list(
         _object(
@@ -73,13 +86,14 @@ TOPOLOGY = _object(
 )
 _STATS = _list(
     _object(
-        ("acked",),
+        ("acked", "completeLatency"),
         **_OF_WINDOW,
         **_AMOUNTS,
         transferred=_WHOLE,
         executeLatency=_DECIMAL,
         capacity=_DECIMAL,
         acked=_WHOLE,
+        completeLatency=_DECIMAL,
     )
 )
 _SPREAD = _object(min=_NUMBER, median=_NUMBER, max=_NUMBER, bars=_list(_WHOLE))

@@ -21,6 +21,7 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
+from anchorbolt.metrics.distribution import Distribution
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.isolation import Isolation
@@ -154,6 +155,8 @@ class WaveReport:
     errors_reported: int = 0  # calls of `report_error`, and each `ReportedFailedException`
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout
+    # By rich spout: from the emit of its acked messages to their ack; Storm's complete latency.
+    complete_ms: Mapping[str, Distribution] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by spout: tuples left out; not counted as acked
     failures: tuple[FailedTree, ...] = ()  # the first 100 of the failed messages, with their reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not

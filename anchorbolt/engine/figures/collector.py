@@ -131,6 +131,9 @@ class RunCollector(Collector):
         yield families.histogram("wave_phase_seconds", "Time of a phase of a wave.", phases, ["phase"], 0.001)
         calls: Distributions = {(operation,): each for operation, each in figures.store_ms.items()}
         yield families.histogram("store_seconds", "Time of a call of the store.", calls, ["operation"], 0.001)
+        complete: Distributions = {(spout,): each for spout, each in figures.complete_ms.items()}
+        text = "Time from the emit of a message to its ack, which follows the commit: Storm's complete latency."
+        yield families.histogram("complete_seconds", text, complete, ["spout"], 0.001)
 
 
 def _lags(last: WaveReport) -> Iterator[tuple[str, str, Mapping[str, int]]]:

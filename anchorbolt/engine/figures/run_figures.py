@@ -49,6 +49,7 @@ class Figures:
     transferred: Mapping[Edge, float]  # tuples
     store_ms: Mapping[str, Distribution]  # by operation: the time of each call
     phases_ms: Mapping[str, Distribution]  # by phase of a wave
+    complete_ms: Mapping[str, Distribution]  # by rich spout: from the emit of a message to its ack
 
 
 class RunFigures:
@@ -65,6 +66,7 @@ class RunFigures:
         self._spouts = {spout: Windows((len(SpoutFigure),), now) for spout in plan.graph.spouts}
         self._store = Latencies(STORE_OPERATIONS, now)
         self._phases = Latencies(PHASES, now)
+        self._complete = Latencies(dict.fromkeys(spout for spout, _ in plan.rich_spout_tasks), now)
         self._registered = RegisteredMetrics({}, {})
         self._last: WaveReport | None = None
         self._last_at = now
@@ -84,6 +86,7 @@ class RunFigures:
                 windows.add(np.array([float(each.get(spout, 0)) for each in given]), now)
             self._store.add(store, now)
             self._phases.add({phase: _one(getattr(report, f"{phase}_ms")) for phase in PHASES}, now)
+            self._complete.add(report.complete_ms, now)
             self._registered.add(tasks)
             self._last, self._last_at = report, now
 
@@ -100,6 +103,7 @@ class RunFigures:
                 transferred=self._tasks.transferred(window, now),
                 store_ms=self._store.over(window, now),
                 phases_ms=self._phases.over(window, now),
+                complete_ms=self._complete.over(window, now),
             )
 
     def tasks_over(self, window: str) -> list[TaskFigures]:

@@ -9,7 +9,7 @@ from typing import Any
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, execute_latency_ms
 from anchorbolt.ui.model.text import decimal, pretty_window, storm_status
-from anchorbolt.ui.model.topology import amounts, last_error, skew
+from anchorbolt.ui.model.topology import amounts, complete_latency, last_error, skew
 
 Json = dict[str, Any]
 
@@ -99,6 +99,7 @@ def _stats(seen: Observation, name: str, window: str) -> Json:
     }
     if messages := figures.messages.get(name):
         stats |= {"acked": int(messages["acked"]), "failed": int(messages["failed"])}
+        stats |= complete_latency(figures, name)
     return stats
 
 

@@ -18,7 +18,15 @@ from anchorbolt.engine.figures.tasks import Figure, TaskFigures
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.submit.handle import RunHandle
 from anchorbolt.metrics.distribution import Distribution
-from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, OneTask, RunningWave, WindowFigures
+from anchorbolt.ui.model.observation import (
+    ComponentFigures,
+    Latency,
+    Now,
+    Observation,
+    OneTask,
+    RunningWave,
+    WindowFigures,
+)
 
 _MOST_FAILED_MESSAGES = 100
 
@@ -127,6 +135,7 @@ def _window(figures: Figures) -> WindowFigures:
         waves={figure.name.lower(): float(figures.waves[figure]) for figure in WaveFigure},
         store_ms={name: _quantiles(each) for name, each in figures.store_ms.items()},
         phases_ms={name: _quantiles(each) for name, each in figures.phases_ms.items()},
+        complete_ms={spout: Latency(each.total, each.count) for spout, each in figures.complete_ms.items()},
     )
 
 

@@ -45,6 +45,18 @@ _NO_FIGURES = ComponentFigures({})
 
 
 @dataclass(frozen=True)
+class Latency:
+    """Some times, added up."""
+
+    total_ms: float = 0.0
+    count: int = 0
+
+    @property
+    def mean_ms(self) -> float:
+        return self.total_ms / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True)
 class WindowFigures:
     """What the topology did in a window."""
 
@@ -55,6 +67,7 @@ class WindowFigures:
     waves: Mapping[str, float]  # `waves`, `rounds_failed`, `losses`, `bytes_shuffled`, `wave_ms`
     store_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation: `count`, `p50`, `p99`
     phases_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # the same by phase of a wave
+    complete_ms: Mapping[str, Latency] = field(default_factory=dict)  # by rich spout: from an emit to its ack
 
     def component(self, name: str) -> ComponentFigures:
         """Return the figures of a component; empty ones for a component without any."""

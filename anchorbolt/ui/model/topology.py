@@ -1,6 +1,6 @@
 """The topology and its components, under the field names of Storm's REST API where Storm has them.
 
-What the engine does not measure is left out, such as `completeLatency` and `processLatency`.
+What the engine does not measure is left out, such as `processLatency`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from anchorbolt.ui.model.observation import (
     ALL_WINDOWS,
     Amounts,
     ComponentFigures,
+    Latency,
     Observation,
     WindowFigures,
     execute_latency_ms,
@@ -77,6 +78,11 @@ def amounts(found: Amounts) -> Json:
     }
 
 
+def complete_latency(figures: WindowFigures, spout: str) -> Json:
+    """Return the mean time from the emit of a spout's message to its ack; empty if it is not measured."""
+    return {"completeLatency": decimal(figures.complete_ms[spout].mean_ms)} if spout in figures.complete_ms else {}
+
+
 def last_error(seen: Observation, component: str) -> Json:
     """Return the latest reason for which a round failed that names the component, under Storm's names."""
     for record in reversed(seen.records):
@@ -106,6 +112,8 @@ def _head(seen: Observation) -> Json:
 def _topology_stats(seen: Observation, window: str) -> Json:
     figures = seen.window(window)
     components = {each["id"] for each in seen.graph["components"] if each["kind"] != "acker"}
+    all_spouts = figures.complete_ms.values()
+    complete = Latency(sum(each.total_ms for each in all_spouts), sum(each.count for each in all_spouts))
     return {
         "window": window,
         "windowPretty": pretty_window(window),
@@ -116,6 +124,7 @@ def _topology_stats(seen: Observation, window: str) -> Json:
         "acked": int(sum(each["acked"] for each in figures.messages.values())),
         "failed": int(sum(each["failed"] for each in figures.messages.values())),
         "deadLetters": int(sum(each["dead_letters"] for each in figures.messages.values())),
+        **({"completeLatency": decimal(complete.mean_ms)} if figures.complete_ms else {}),
     }
 
 
@@ -129,6 +138,7 @@ def _spout(seen: Observation, figures: WindowFigures, component: Mapping[str, An
         "acked": int(messages.get("acked", 0)),
         "failed": int(messages.get("failed", 0)),
         "deadLetters": int(messages.get("dead_letters", 0)),
+        **complete_latency(figures, name),
     }
 
 
