@@ -71,7 +71,14 @@ TOPOLOGY = _object(
     ),
     bolts=_list(
         _object(
-            **_COMPONENT, boltId=_TEXT, encodedBoltId=_TEXT, capacity=_DECIMAL, executeLatency=_DECIMAL, stateful=_FLAG
+            ("acked",),
+            **_COMPONENT,
+            boltId=_TEXT,
+            encodedBoltId=_TEXT,
+            capacity=_DECIMAL,
+            executeLatency=_DECIMAL,
+            stateful=_FLAG,
+            acked=_WHOLE,
         )
     ),
     configuration=_map(_ANYTHING),
@@ -107,7 +114,15 @@ COMPONENT = _object(
     inputStats=_list(_object(component=_TEXT, stream=_TEXT, grouping=_TEXT, transferred=_or_null(_WHOLE))),
     outputStats=_list(_object(stream=_TEXT, target=_TEXT, transferred=_WHOLE)),
     executorStats=_list(
-        _object(id=_TEXT, **_AMOUNTS, executedPerSecond=_NUMBER, executeLatency=_DECIMAL, capacity=_DECIMAL)
+        _object(
+            ("acked",),
+            id=_TEXT,
+            **_AMOUNTS,
+            executedPerSecond=_NUMBER,
+            executeLatency=_DECIMAL,
+            capacity=_DECIMAL,
+            acked=_WHOLE,
+        )
     ),
     skew=_or_null(_NUMBER),
     spread=_map(_SPREAD),

@@ -42,6 +42,7 @@ _OF_WAVES = (
 _OF_TASKS = (
     _Counted("executed_tuples", "Tuples that the task executed; of a spout, what it read.", Figure.EXECUTED),
     _Counted("emitted_tuples", "Tuples that the task emitted.", Figure.EMITTED),
+    _Counted("acked_tuples", "Tuples that the task acked, in a topology that tracks its tuples.", Figure.ACKED),
     _Counted("failed_tuples", "Tuples that failed in the task.", Figure.FAILED),
     _Counted("reported_errors", "Errors that the task reported, those of failed tuples included.", Figure.ERRORS),
     _Counted("execute_seconds", "Time in which the task executed tuples and read its state.", Figure.EXECUTE_MS, 0.001),

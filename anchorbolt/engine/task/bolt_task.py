@@ -177,7 +177,9 @@ class _BoltTask:
         if instance is not None:
             report.tuples_out = instance.collector.emitted
             report.errors_reported = instance.collector.errors_reported
-            report.failures_reported = instance.collector.failures_reported
+            report.failures_reported = report.tuples_failed = instance.collector.failures_reported
+            if instance.tracker is not None and self._plan.is_tracked:
+                report.tuples_acked, report.tuples_failed = instance.tracker.acked, instance.tracker.failed
             if instance.tracker is not None:
                 report.failed_trees = list(instance.tracker.failures.values())
         report.received = tally(

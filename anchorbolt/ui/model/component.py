@@ -9,7 +9,7 @@ from typing import Any
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, execute_latency_ms
 from anchorbolt.ui.model.text import decimal, pretty_window, storm_status
-from anchorbolt.ui.model.topology import amounts, complete_latency, last_error, skew
+from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, last_error, skew
 
 Json = dict[str, Any]
 
@@ -79,7 +79,10 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         ],
         "executorsTotal": len(found.tasks),
         "executorsFirst": first,
-        "executorStats": [_task(each, seconds) for each in _sorted(found.tasks, sort)[first : first + count]],
+        "executorStats": [
+            {**_task(each, seconds), **(acked_by_bolt(seen, each.amounts) if kind == "bolt" else {})}
+            for each in _sorted(found.tasks, sort)[first : first + count]
+        ],
         "skew": skew(found),
         "spread": {label: _spread(found.tasks, figure) for label, figure in _SPREAD_FIGURES.items() if found.tasks},
         "componentErrors": _errors(seen, name),
@@ -100,6 +103,8 @@ def _stats(seen: Observation, name: str, window: str) -> Json:
     if messages := figures.messages.get(name):
         stats |= {"acked": int(messages["acked"]), "failed": int(messages["failed"])}
         stats |= complete_latency(figures, name)
+    else:
+        stats |= acked_by_bolt(seen, found.amounts)
     return stats
 
 

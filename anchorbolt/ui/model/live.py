@@ -75,6 +75,7 @@ class LiveRun:
             configuration=handle.plan.conf,
             origins=self._origins,
             facts=self._facts,
+            is_tracked=handle.plan.is_tracked,
             message_timeout_s=handle.plan.settings.message_timeout_secs,
             max_checkpoint_age_s=handle.plan.settings.health_max_checkpoint_age_secs,
         )

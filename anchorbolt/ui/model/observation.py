@@ -129,6 +129,7 @@ class Observation:
     configuration: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
+    is_tracked: bool = False  # whether its tuples are tracked, so that bolts ack them
     message_timeout_s: int = 0
     max_checkpoint_age_s: float = 300.0
 

@@ -78,6 +78,11 @@ def amounts(found: Amounts) -> Json:
     }
 
 
+def acked_by_bolt(seen: Observation, found: Amounts) -> Json:
+    """Return how many tuples a bolt acked; empty in a topology that does not track its tuples."""
+    return {"acked": _whole(found, Figure.ACKED)} if seen.is_tracked else {}
+
+
 def complete_latency(figures: WindowFigures, spout: str) -> Json:
     """Return the mean time from the emit of a spout's message to its ack; empty if it is not measured."""
     return {"completeLatency": decimal(figures.complete_ms[spout].mean_ms)} if spout in figures.complete_ms else {}
@@ -152,6 +157,7 @@ def _bolt(seen: Observation, figures: WindowFigures, component: Mapping[str, Any
         "capacity": decimal(found.capacity),
         "executeLatency": decimal(execute_latency_ms(found.amounts)),
         "stateful": component.get("stateful", False),
+        **acked_by_bolt(seen, found.amounts),
     }
 
 
