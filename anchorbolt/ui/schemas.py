@@ -83,6 +83,7 @@ TOPOLOGY = _object(
     ),
     configuration=_map(_ANYTHING),
     generation=_WHOLE,
+    recovery=_or_null(_object(action=_TEXT, ms=_NUMBER)),
     txid=_WHOLE,
     isLive=_FLAG,
     waves=_map(_NUMBER),

@@ -105,6 +105,9 @@ class RunCollector(Collector):
         yield families.gauge("checkpoint_age_seconds", text, age_s)
         yield families.gauge("committed_txid", "The last committed txid.", txid)
         yield families.gauge("generation", "How often the topology was started.", run.recovery.generation)
+        text = "Time that the last start took to recover, and what it did."
+        recovered = [((run.recovery.action,), run.recovery.ms / 1000)]
+        yield families.gauge("recovery_seconds", text, recovered, ["action"])
         yield families.gauge("wave_losses", "Losses in the current wave so far.", run.losses)
         current = run.current_wave
         age_s = 0.0 if current is None else time.monotonic() - current.began

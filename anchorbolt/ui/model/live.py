@@ -24,6 +24,7 @@ from anchorbolt.ui.model.observation import (
     Now,
     Observation,
     OneTask,
+    Recovery,
     RunningWave,
     WindowFigures,
 )
@@ -75,6 +76,7 @@ class LiveRun:
             configuration=handle.plan.conf,
             origins=self._origins,
             facts=self._facts,
+            recovery=Recovery(handle.recovery.action, handle.recovery.ms),
             is_tracked=handle.plan.is_tracked,
             message_timeout_s=handle.plan.settings.message_timeout_secs,
             max_checkpoint_age_s=handle.plan.settings.health_max_checkpoint_age_secs,

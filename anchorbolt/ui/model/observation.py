@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.figures.tasks import Edge, Figure
@@ -89,6 +89,13 @@ class RunningWave:
     seconds: float
 
 
+class Recovery(NamedTuple):
+    """What the driver did when it started."""
+
+    action: str
+    ms: float
+
+
 @dataclass(frozen=True)
 class Now:
     """What the run does now."""
@@ -129,6 +136,7 @@ class Observation:
     configuration: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
+    recovery: Recovery | None = None
     is_tracked: bool = False  # whether its tuples are tracked, so that bolts ack them
     message_timeout_s: int = 0
     max_checkpoint_age_s: float = 300.0

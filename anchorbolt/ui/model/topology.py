@@ -49,6 +49,9 @@ def topology(seen: Observation, window: str, *, sys: bool = False) -> Json:
         ],
         "configuration": shown_configuration(seen.configuration),
         "generation": seen.generation,
+        "recovery": None
+        if seen.recovery is None
+        else {"action": seen.recovery.action, "ms": round(seen.recovery.ms, 1)},
         "txid": seen.txid,
         "isLive": seen.is_live,
         "waves": figures.waves,

@@ -44,6 +44,7 @@ function tiles(now, graph, topology) {
     now.isLive && tile("In flight", number(now.messagesInFlight)),
     now.offsetsBehind !== null && tile("Behind the sources", number(now.offsetsBehind), "offsets"),
     now.filesWaiting !== null && tile("Files waiting", number(now.filesWaiting)),
+    topology.recovery && tile(`Start ${topology.generation}`, ms(topology.recovery.ms), topology.recovery.action),
     stats.deadLetters > 0 && tile("Dead letters", number(stats.deadLetters)),
   ];
 }

@@ -57,6 +57,7 @@ def test_prometheus_reads_them_under_its_names(ended: RunHandle) -> None:
     found = samples_of(generate_latest(registry).decode())
     assert found[named("waves_total")] == 2
     assert found[named("committed_txid")] == 1
+    assert found[named("recovery_seconds", action="started")] == ended.recovery.ms / 1000 > 0
     assert found[named("executed_tuples_total", component="again", task="0")] == 4
     assert found[named("received_tuples_total", source="count", stream="default", target="again")] == 4
     assert found[named("wave_phase_seconds_count", phase="commit")] == 2
