@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -73,10 +74,10 @@ class RunFigures:
 
     def add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
         """Add a committed wave, with the reports of its tasks."""
-        store: dict[str, Distribution] = {}
+        store = defaultdict[str, Distribution](Distribution)
         for task in tasks:
             for operation, times in task.outcome.counters.store_ms.items():
-                store.setdefault(operation, Distribution()).merge(times)
+                store[operation].merge(times)
         with self._lock:
             now = self._clock()
             self._tasks.add(tasks, now)
