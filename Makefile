@@ -123,6 +123,11 @@ bench-page:  ## benchmarks/page_load.py: what 200 scrapes and loads of the page 
 	$(SET_UP) --java
 	$(IN_VENV) python -m benchmarks.page_load $(OPTIONS)
 
+.PHONY: bench-figures
+bench-figures:  ## benchmarks/measuring.py: runs with all figures and the history beside runs without them
+	$(SET_UP) --java
+	$(IN_VENV) python -m benchmarks.measuring $(OPTIONS)
+
 .PHONY: bench-soak
 bench-soak:  ## benchmarks/soak: whether memory, open files, threads or files grow in two hours of a wave a second
 	$(SET_UP) --java --redis

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anchorbolt.acker.emission_times import OpenTrees, counts_by_time, times_of
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, is_in, union_of
 from anchorbolt.acker.stored_tree import OpenTree
 from anchorbolt.acker.tree_ages import TreeAges
@@ -50,6 +51,7 @@ class Settlement:
 
     acked: list[Any] = field(default_factory=list)  # message ids
     failed: list[FailedMessage] = field(default_factory=list)
+    emitted_at: list[tuple[float, int]] = field(default_factory=list)  # times, and how many acked messages have each
 
 
 class _Cohort(NamedTuple):
@@ -93,6 +95,7 @@ class InFlight:
         self._hopeless: set[int] = set()  # of them those that are not to be tried again
         self._verdicts: Sequence[Verdict] = ()
         self._settlements: Mapping[Emitter, Settlement] | None = None
+        self._times = OpenTrees()
         self.expired: Roots = NO_ROOTS  # trees of earlier waves whose time is over in this wave
 
     def inherit(self, trees: Iterable[tuple[int, str, OpenTree]], now: float) -> None:
@@ -198,12 +201,21 @@ class InFlight:
         gone: list[int] = []
         for verdict in self._verdicts:
             failed = [failure.root for failure in verdict.failed if failure.msg_id is not None]
+            self._times.take(np.array([*verdict.timed_out.tolist(), *failed], np.uint64))
+            times = self._times.take(verdict.completed).tolist()
+            for root, tree, at in zip(verdict.completed.tolist(), verdict.completed_trees, times, strict=True):
+                if at == at:  # not NaN: of this run
+                    settlements[self._emitter(root, tree.spout_task)].emitted_at.append((at, 1))
             gone += [*verdict.completed.tolist(), *verdict.timed_out.tolist(), *failed]
         for root in gone if self._inherited else ():
             self._inherited.pop(root, None)
         self._open -= len(gone)
         opened = union_of(verdict.opened for verdict in self._verdicts)
         self._keep_time(opened, now)
+        for chunk, roots in (each for chunks in self._chunks.values() for each in chunks if len(opened)):
+            if chunk.marks:
+                stay = is_in(roots, opened)
+                self._times.keep(roots[stay], times_of(chunk.marks)[stay])
         self._ages.remove(np.array(gone, np.uint64))
         self._ages.add(*self._block, now if self._wave_since is None else self._wave_since, len(opened))
         self._wave_since = None
@@ -262,10 +274,15 @@ def _settle_chunk(
     msg_ids = chunk.msg_ids
     if not failed and not len(still_open):
         settlement.acked += msg_ids if roots.all() else [msg_id for msg_id in msg_ids if msg_id is not None]
+        if chunk.marks:
+            settlement.emitted_at += counts_by_time(chunk.marks, roots != 0)
         return
-    are_open = is_in(roots, still_open).tolist()
+    are_open, acked = is_in(roots, still_open).tolist(), np.zeros(len(roots), np.bool_)
     for position, (msg_id, root, is_open) in enumerate(zip(msg_ids, roots.tolist(), are_open, strict=True)):
         if root in failed:
             settlement.failed.append(FailedMessage(msg_id, *failed[root][1:4], chunk, position, root in hopeless))
         elif root and not is_open:
             settlement.acked.append(msg_id)
+            acked[position] = True
+    if chunk.marks:
+        settlement.emitted_at += counts_by_time(chunk.marks, acked)

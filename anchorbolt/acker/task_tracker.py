@@ -21,6 +21,8 @@ class TaskTracker:
     Attributes:
         keeps_failures: Whether the task's report needs `failures`. Set by the engine for each round.
         failures: By root: the first failure of each tree in this round.
+        acked: How many tuples the task has acked in this round, those of earlier waves included.
+        failed: How many it has failed.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class TaskTracker:
         self._most_waiting = _FEW_WAITING
         self._acked_by_handle: set[int] = set()
         self.failures: dict[int, Failure] = {}
-        self._failed_tuples = 0
+        self.acked = self.failed = 0
 
     def send(self, items: Sequence[Item]) -> Lineage | None:
         """Return the lineage of tuples that are sent to one task; None if none of them is tracked."""
@@ -68,8 +70,12 @@ class TaskTracker:
         """End the time of trees that are open since earlier waves."""
         self._news.expire(roots)
 
-    def ack_all(self, lineage: Lineage | None) -> None:
-        """Ack all tuples of a blob."""
+    def ack_all(self, tuples: int, lineage: Lineage | None) -> None:
+        """Ack a blob, of which so many tuples did not fail."""
+        self.acked += tuples
+        self._ack_all(lineage)
+
+    def _ack_all(self, lineage: Lineage | None) -> None:
         if lineage is not None and self._counts:
             self._news.add(*lineage.pairs())
 
@@ -78,8 +84,9 @@ class TaskTracker:
     ) -> None:
         """Take what a bolt acked, failed and reset while it executed the tuples of a blob."""
         acked, collector.acked = collector.acked, []
+        self.acked += len(acked)
         if acked and acked == tuples:  # compares by identity
-            self.ack_all(lineage)
+            self._ack_all(lineage)
         else:
             if acked:
                 self._add(acked)
@@ -98,7 +105,7 @@ class TaskTracker:
 
     def fail(self, anchor: Anchor, reason: str) -> None:
         """Fail all trees of a tuple."""
-        self._failed_tuples += 1
+        self.failed += 1
         for root in roots_of([anchor]):
             self._news.fail(root, self._component, self._task_index, reason)
             if self.keeps_failures and root not in self.failures:
@@ -107,7 +114,7 @@ class TaskTracker:
     @property
     def wants_traceback(self) -> bool:
         """Whether the next failure may keep a traceback: if a bolt raises on each tuple, they would fill the memory."""
-        return self._failed_tuples < self._most_tracebacks
+        return self.failed < self._most_tracebacks
 
     def blobs(self, ackers: int) -> list[bytes]:
         """Return what this task contributes to each acker, at the end of a wave."""

@@ -8,6 +8,7 @@ after it: until the namespace has committed, the user's commit is repeated.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, StateError, StateRegressed
@@ -56,7 +57,11 @@ class CustomTaskState(AttemptView):
         """Call the user's `prepare_commit` within an attempt of the namespace."""
         if self._attempt.seal is None:
             self._attempt.stage_nothing()
-        self._call("prepare_commit", txid)
+        started = perf_counter()
+        try:
+            self._call("prepare_commit", txid)
+        finally:
+            self.counters.note("stage", started)
         self._attempt.seal_staged(txid)
         self._prepared = (txid, self._attempt.scope.attempt)
 

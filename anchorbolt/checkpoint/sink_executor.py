@@ -103,7 +103,7 @@ class SinkExecutor(WrappedBolt):
             ) from error
         self._rows += batch.size
         if self._tracker is not None:
-            self._tracker.ack_all(batch.lineage)
+            self._tracker.ack_all(batch.size, batch.lineage)
 
     def _columns(self, batch: TupleBatch) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Return the columns that the sink makes of a batch. Raises `BoltError` if the sink raises."""

@@ -122,6 +122,12 @@ class SpoutOutputCollector:
             extra={"component": self._component},
         )
 
+    def mark(self) -> None:
+        """Note that the tuples since the last call were emitted just now. Called by the engine, never by a job."""
+        with self._lock:
+            for intake in self._intakes.values():
+                intake.mark()
+
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call. For the engine. Raises `UnsupportedValue`."""
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
 from typing import Any, NamedTuple, overload
 
 from anchorbolt.errors import SerializationError
@@ -23,6 +24,7 @@ class Chunk(NamedTuple):
     size: int  # number of tuples
     payload: bytes  # the packed columns
     msg_ids: Sequence[Any]  # one for each tuple; None for an untracked one
+    marks: Sequence[tuple[int, float]] = ()  # when its tuples were emitted, see `anchorbolt.acker.emission_times`
 
     def columns(self) -> list[list[Any]]:
         """Decode the columns; a direct stream has the task ids in front. Raises `SerializationError`."""
@@ -47,10 +49,17 @@ class StreamIntake:
         self.bytes = 0  # of the packed chunks
         self.rows: list[Any] = []  # that are not packed yet
         self.msg_ids: list[Any] = []  # theirs
+        self._marks: list[tuple[int, float]] = []  # theirs
         self._chunk_bytes = chunk_bytes
         self._new_routes = new_routes
         self._routes: Routes | None = None
         self._routed = 0  # rows that `_routes` has distributed
+
+    def mark(self) -> None:
+        """Note that the tuples since the last mark were emitted just now."""
+        marks, end = self._marks, len(self.rows)
+        if end > (marks[-1][0] if marks else 0):
+            marks.append((end, monotonic()))
 
     def pack(self) -> None:
         """Encode the tuples that wait. Raises `UnsupportedValue`."""
@@ -58,7 +67,9 @@ class StreamIntake:
         if not rows:
             return
         payload = pack(list(zip(*rows, strict=True)))
-        self.chunks.append(Chunk(self.stream, len(rows), payload, self.msg_ids))
+        self.mark()
+        self.chunks.append(Chunk(self.stream, len(rows), payload, self.msg_ids, self._marks))
+        self._marks = []
         self.bytes += len(payload)
         if len(payload) > self._chunk_bytes:
             self.capacity = max(1, len(rows) * self._chunk_bytes // len(payload))

@@ -35,7 +35,7 @@ _HEAD = {"id": _TEXT, "name": _TEXT, "status": _TEXT, "uptime": _TEXT, "uptimeSe
 _HEAD |= {"executorsTotal": _WHOLE}
 _AMOUNTS = dict.fromkeys(("executed", "emitted", "failed", "errors", "bytesOut"), _WHOLE)
 _AMOUNTS |= dict.fromkeys(("keysRead", "keysCached", "keysStaged", "bytesStaged"), _WHOLE)
-_AMOUNTS |= dict.fromkeys(("executeMs", "prepareMs"), _NUMBER)
+_AMOUNTS |= dict.fromkeys(("executeMs", "prepareMs", "stageMs", "sealMs"), _NUMBER)
 _ERROR = {"lastError": _TEXT, "errorTime": _or_null(_WHOLE), "errorLapsedSecs": _or_null(_WHOLE)}
 _COMPONENT = {"tasks": _WHOLE, "executors": _WHOLE, "type": _TEXT, **_AMOUNTS, "transferred": _WHOLE}
 _COMPONENT |= {"skew": _or_null(_NUMBER), **_ERROR}
@@ -52,18 +52,39 @@ TOPOLOGY = _object(
     **_WINDOW,
     msgTimeout=_WHOLE,
     topologyStats=_list(
-        _object(**_OF_WINDOW, **dict.fromkeys(("emitted", "transferred", "acked", "failed", "deadLetters"), _WHOLE))
+        _object(
+            ("completeLatency",),
+            **_OF_WINDOW,
+            **dict.fromkeys(("emitted", "transferred", "acked", "failed", "deadLetters"), _WHOLE),
+            completeLatency=_DECIMAL,
+        )
     ),
     spouts=_list(
-        _object(**{**_COMPONENT, "spoutId": _TEXT, "encodedSpoutId": _TEXT, "acked": _WHOLE, "deadLetters": _WHOLE})
+        _object(
+            ("completeLatency",),
+            **_COMPONENT,
+            spoutId=_TEXT,
+            encodedSpoutId=_TEXT,
+            acked=_WHOLE,
+            deadLetters=_WHOLE,
+            completeLatency=_DECIMAL,
+        )
     ),
     bolts=_list(
         _object(
-            **_COMPONENT, boltId=_TEXT, encodedBoltId=_TEXT, capacity=_DECIMAL, executeLatency=_DECIMAL, stateful=_FLAG
+            ("acked",),
+            **_COMPONENT,
+            boltId=_TEXT,
+            encodedBoltId=_TEXT,
+            capacity=_DECIMAL,
+            executeLatency=_DECIMAL,
+            stateful=_FLAG,
+            acked=_WHOLE,
         )
     ),
     configuration=_map(_ANYTHING),
     generation=_WHOLE,
+    recovery=_or_null(_object(action=_TEXT, ms=_NUMBER)),
     txid=_WHOLE,
     isLive=_FLAG,
     waves=_map(_NUMBER),
@@ -74,13 +95,14 @@ TOPOLOGY = _object(
 )
 _STATS = _list(
     _object(
-        ("acked",),
+        ("acked", "completeLatency"),
         **_OF_WINDOW,
         **_AMOUNTS,
         transferred=_WHOLE,
         executeLatency=_DECIMAL,
         capacity=_DECIMAL,
         acked=_WHOLE,
+        completeLatency=_DECIMAL,
     )
 )
 _SPREAD = _object(min=_NUMBER, median=_NUMBER, max=_NUMBER, bars=_list(_WHOLE))
@@ -94,7 +116,15 @@ COMPONENT = _object(
     inputStats=_list(_object(component=_TEXT, stream=_TEXT, grouping=_TEXT, transferred=_or_null(_WHOLE))),
     outputStats=_list(_object(stream=_TEXT, target=_TEXT, transferred=_WHOLE)),
     executorStats=_list(
-        _object(id=_TEXT, **_AMOUNTS, executedPerSecond=_NUMBER, executeLatency=_DECIMAL, capacity=_DECIMAL)
+        _object(
+            ("acked",),
+            id=_TEXT,
+            **_AMOUNTS,
+            executedPerSecond=_NUMBER,
+            executeLatency=_DECIMAL,
+            capacity=_DECIMAL,
+            acked=_WHOLE,
+        )
     ),
     skew=_or_null(_NUMBER),
     spread=_map(_SPREAD),
@@ -159,6 +189,8 @@ NOW = _object(
     oldestMessageSecs=_NUMBER,
     longCalls=_list(_object(**dict.fromkeys(("kind", "method", "stack"), _TEXT), **_TASK_KEYS, seconds=_NUMBER)),
     offsetsBehind=_or_null(_WHOLE),
+    filesWaiting=_or_null(_WHOLE),
+    sources=_list(_object(spout=_TEXT, offsetsBehind=_or_null(_WHOLE), filesWaiting=_or_null(_WHOLE))),
     failure=_FAILURE,
 )
 _RECORD: Schema = {

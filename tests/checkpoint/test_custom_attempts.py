@@ -86,3 +86,11 @@ def test_outside_a_run_a_state_that_keeps_attempts_apart_has_storms_four_methods
     assert not list(tmp_path.glob("prepared*"))
     state.commit()
     assert read(tmp_path / "committed.json")["counts"] == {"a": 1}
+
+
+def test_the_time_of_the_users_prepare_commit_counts_as_staging(tmp_path: Path) -> None:
+    task = CustomTaskState(StormCounts(tmp_path), MemoryStateProvider().open("n"))
+    task.begin(SCOPE)
+    task.prepare_commit(0)
+    assert task.counters.store_ms["stage"].count == 2, "its namespace's call, and the user's"
+    assert task.counters.store_ms["seal"].count == 1

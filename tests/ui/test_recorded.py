@@ -52,6 +52,7 @@ def test_a_history_answers_as_a_run_does_without_the_figures_of_tasks(location: 
             ("split", 2, 2),
             ("count", 5, 3),
         ]
+        assert topology["recovery"]["action"] == "started"
         edges = [(each["source"], each["target"], each["perSecond"]) for each in client.json(f"{WORDS}/graph")["edges"]]
         assert edges == [("lines", "split", None), ("split", "count", None)]
         assert client.json(f"{WORDS}/now")["canStop"] is False

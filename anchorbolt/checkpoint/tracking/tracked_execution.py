@@ -56,6 +56,7 @@ class TrackedExecution:
         tuples = batch.tracked_tuples()
         executed = self._accepted(tuples) if self._refused and self.isolates else tuples
         self.current = tup = None
+        failed = self._tracker.failed
         try:
             if basic is None:
                 for tup in executed:
@@ -76,7 +77,7 @@ class TrackedExecution:
         if basic is None:
             self._tracker.take_settled(self._collector, tuples, batch.lineage)
         else:
-            self._tracker.ack_all(batch.lineage)
+            self._tracker.ack_all(len(executed) - (self._tracker.failed - failed), batch.lineage)
 
     def take_rest(self) -> None:
         """Take what the bolt acked, failed and reset outside `execute`: in `init_state` and `pre_prepare`."""

@@ -101,6 +101,7 @@ class Progress:
         dead = f", {counted(self.dead_letters, 'dead letter')}" if self.dead_letters else ""
         throttled = f", spouts throttled {_cause(self.last)}" if self.last.throttled else ""
         behind = f", {counted(self.last.offsets_behind, 'offset')} behind" if self.last.offsets_behind else ""
+        behind += f", {counted(self.last.files_waiting, 'file')} waiting" if self.last.files_waiting else ""
         paused = "paused after " if self.paused else ""
         read, executed = self.rates(now)
         return (
@@ -137,6 +138,7 @@ class Progress:
             "throttled": bool(self.last.throttled),
             **by,
             **({} if self.last.offsets_behind is None else {"offsets_behind": self.last.offsets_behind}),
+            **({} if self.last.files_waiting is None else {"files_waiting": self.last.files_waiting}),
         }
 
     def current_wave(self, now: float) -> str:

@@ -21,6 +21,7 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
+from anchorbolt.metrics.distribution import Distribution
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.isolation import Isolation
@@ -156,11 +157,15 @@ class WaveReport:
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout
     messages_timed_out: Mapping[tuple[str, TaskKey], int] = field(default_factory=dict)
     """Of the failed messages: those that timed out, by their spout and the task that held a tuple of them last."""
+    # By rich spout: from the emit of its acked messages to their ack; Storm's complete latency.
+    complete_ms: Mapping[str, Distribution] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by spout: tuples left out; not counted as acked
     failures: tuple[FailedTree, ...] = ()  # the first 100 of the failed messages, with their reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
     throttled_by: TaskKey | None = None  # the bolt's task for which they were, if a wave had shown how fast it is
-    offsets_behind: int | None = None  # by how many the query was behind its sources; None if no source tells
+    # By stream spout, without those whose sources do not tell; by the empty string if some spout has several sources.
+    source_offsets_behind: Mapping[str, int] = field(default_factory=dict)  # that the source had, and no wave had read
+    source_files_waiting: Mapping[str, int] = field(default_factory=dict)
     source_ms: float = 0.0  # the longest time that a spout's task waited for its source
     compute_ms: float = 0.0  # the rest of the round
     prepare_ms: float = 0.0  # the longest time in which a task staged its state or wrote its outbox file
@@ -171,6 +176,16 @@ class WaveReport:
     def total_ms(self) -> float:
         """All phases together, in ms."""
         return self.source_ms + self.compute_ms + self.prepare_ms + self.decide_ms + self.commit_ms
+
+    @property
+    def offsets_behind(self) -> int | None:
+        """By how many offsets the query was behind all its sources; None if no source tells."""
+        return sum(self.source_offsets_behind.values()) if self.source_offsets_behind else None
+
+    @property
+    def files_waiting(self) -> int | None:
+        """How many files waited for the query; None if no source tells."""
+        return sum(self.source_files_waiting.values()) if self.source_files_waiting else None
 
     @property
     def checkpoint_ms(self) -> float:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.figures.families import Distributions, Families, user_metric
 from anchorbolt.engine.figures.messages import of_messages
 from anchorbolt.engine.figures.registered import RegisteredMetrics
@@ -43,10 +44,13 @@ _OF_WAVES = (
 _OF_TASKS = (
     _Counted("executed_tuples", "Tuples that the task executed; of a spout, what it read.", Figure.EXECUTED),
     _Counted("emitted_tuples", "Tuples that the task emitted.", Figure.EMITTED),
+    _Counted("acked_tuples", "Tuples that the task acked, in a topology that tracks its tuples.", Figure.ACKED),
     _Counted("failed_tuples", "Tuples that failed in the task.", Figure.FAILED),
     _Counted("reported_errors", "Errors that the task reported, those of failed tuples included.", Figure.ERRORS),
     _Counted("execute_seconds", "Time in which the task executed tuples and read its state.", Figure.EXECUTE_MS, 0.001),
     _Counted("prepare_seconds", "Time in which the task staged its state or outbox.", Figure.PREPARE_MS, 0.001),
+    _Counted("stage_seconds", "Time in which the store staged updates of the task.", Figure.STAGE_MS, 0.001),
+    _Counted("seal_seconds", "Time in which the store sealed what the task had staged.", Figure.SEAL_MS, 0.001),
     _Counted("sent_bytes", "Bytes of the blobs that the task sent.", Figure.BYTES_OUT),
     _Counted("state_read_keys", "Keys that the task read from the store.", Figure.KEYS_READ),
     _Counted("state_cached_keys", "Keys that the task was to prefetch and had in its cache.", Figure.KEYS_CACHED),
@@ -104,6 +108,9 @@ class RunCollector(Collector):
         yield age_of_checkpoint(families, age_s)
         yield families.gauge("committed_txid", "The last committed txid.", txid)
         yield families.gauge("generation", "How often the topology was started.", run.recovery.generation)
+        text = "Time that the last start took to recover, and what it did."
+        recovered = [((run.recovery.action,), run.recovery.ms / 1000)]
+        yield families.gauge("recovery_seconds", text, recovered, ["action"])
         yield families.gauge("wave_losses", "Losses in the current wave so far.", run.losses)
         current = run.current_wave
         age_s = 0.0 if current is None else time.monotonic() - current.began
@@ -115,9 +122,9 @@ class RunCollector(Collector):
         text = "For how long a call of a bolt or spout has not returned, from two seconds on."
         calls = [((each.kind, each.component, str(each.task_index)), each.seconds) for each in run.long_calls]
         yield families.gauge("call_seconds", text, calls, ["kind", *_TASK])
-        if last is not None and last.offsets_behind is not None:
-            text = "Offsets that the sources had and no wave had read when the last wave ended."
-            yield families.gauge("source_offsets_behind", text, last.offsets_behind)
+        for name, text, behind in () if last is None else _lags(last):
+            if behind:
+                yield families.gauge(name, text, [((spout,), number) for spout, number in behind.items()], ["spout"])
         yield families.gauge("paused", "1 while the run is paused.", int(run.paused))
         status = "starting" if run.is_recovering else run.status.value.lower()
         yield run_status(families, [each.value.lower() for each in type(run.status)], status)
@@ -131,6 +138,9 @@ class RunCollector(Collector):
         yield families.histogram("wave_phase_seconds", "Time of a phase of a wave.", phases, ["phase"], 0.001)
         calls: Distributions = {(operation,): each for operation, each in figures.store_ms.items()}
         yield families.histogram("store_seconds", "Time of a call of the store.", calls, ["operation"], 0.001)
+        complete: Distributions = {(spout,): each for spout, each in figures.complete_ms.items()}
+        text = "Time from the emit of a message to its ack, which follows the commit: Storm's complete latency."
+        yield families.histogram("complete_seconds", text, complete, ["spout"], 0.001)
 
     def _state(self) -> Iterator[Metric]:
         sizes = self._run.state_sizes.measured().tasks
@@ -138,6 +148,12 @@ class RunCollector(Collector):
             found = [((task[0], str(task[1])), getattr(size, name)) for task, size in sizes.items()]
             known = [(labels, value) for labels, value in found if value is not None]
             yield self._families.gauge(f"state_{name}", text, known, _TASK)
+
+
+def _lags(last: WaveReport) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+    text = "Offsets that the source had and no wave had read when the last wave ended."
+    yield "source_offsets_behind", text, last.source_offsets_behind
+    yield "source_files_waiting", "Files that waited when the last wave ended.", last.source_files_waiting
 
 
 def _registered(families: Families, metrics: RegisteredMetrics) -> Iterator[Metric]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -51,6 +51,7 @@ class Figures:
     transferred: Mapping[Edge, float]  # tuples
     store_ms: Mapping[str, Distribution]  # by operation: the time of each call
     phases_ms: Mapping[str, Distribution]  # by phase of a wave
+    complete_ms: Mapping[str, Distribution]  # by rich spout: from the emit of a message to its ack
 
 
 class RunFigures:
@@ -67,6 +68,7 @@ class RunFigures:
         self._spouts = {spout: Windows((len(SpoutFigure),), now) for spout in plan.graph.spouts}
         self._store = Latencies(STORE_OPERATIONS, now)
         self._phases = Latencies(PHASES, now)
+        self._complete = Latencies(dict.fromkeys(spout for spout, _ in plan.rich_spout_tasks), now)
         self._registered = RegisteredMetrics({}, {})
         self._timed_out = Counter[tuple[str, TaskKey]]()
         self._last: WaveReport | None = None
@@ -74,10 +76,10 @@ class RunFigures:
 
     def add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
         """Add a committed wave, with the reports of its tasks."""
-        store: dict[str, Distribution] = {}
+        store = defaultdict[str, Distribution](Distribution)
         for task in tasks:
             for operation, times in task.outcome.counters.store_ms.items():
-                store.setdefault(operation, Distribution()).merge(times)
+                store[operation].merge(times)
         with self._lock:
             now = self._clock()
             self._tasks.add(tasks, now)
@@ -87,6 +89,7 @@ class RunFigures:
                 windows.add(np.array([float(each.get(spout, 0)) for each in given]), now)
             self._store.add(store, now)
             self._phases.add({phase: _one(getattr(report, f"{phase}_ms")) for phase in PHASES}, now)
+            self._complete.add(report.complete_ms, now)
             self._registered.add(tasks)
             self._timed_out.update(report.messages_timed_out)
             self._last, self._last_at = report, now
@@ -104,6 +107,7 @@ class RunFigures:
                 transferred=self._tasks.transferred(window, now),
                 store_ms=self._store.over(window, now),
                 phases_ms=self._phases.over(window, now),
+                complete_ms=self._complete.over(window, now),
             )
 
     def tasks_over(self, window: str) -> list[TaskFigures]:

@@ -58,7 +58,7 @@ class WaveQuery:
         self._frame = frame
         self._known = known
         self._source_files = SourceFiles(folder, session)
-        self._lag = SourceLag()
+        self._lag = SourceLag(list(plan.graph.stream_spouts))
         self.batch: DataFrame | None = None  # the micro-batch of the current wave
         self._stop_requested = threading.Event()
         self._pause = Pause()
@@ -216,7 +216,8 @@ class WaveQuery:
             self.batch = None
         report = summarise(wave)
         if self.query is not None:  # None if the first wave ends before Spark has returned the query
-            report = replace(report, offsets_behind=self._lag.offsets_behind(self.query))
+            lag = self._lag.of(self.query)
+            report = replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
         self._add(report if self._spouts is None else self._spouts.add_to(report), wave)
 
     def _failure(self, error: Exception) -> AnchorboltError:

@@ -137,6 +137,7 @@ class DriverSpouts:
             throttled=self.rich.throttled,
             throttled_by=self.rich.throttled_by,
             messages_acked=self.rich.acked_messages,
+            complete_ms=self.rich.complete_ms,
             messages_failed=self.rich.failed_messages,
             messages_timed_out=self.rich.timed_out_messages,
             failures=self.rich.failures,

@@ -22,6 +22,10 @@ from anchorbolt.util.messages import user_traceback
 _log = logging.getLogger("anchorbolt.engine")
 
 
+_MARKS = 256
+"""The time of an emit is noted for each tuple while so few wait for a wave, and then for ever fewer of them."""
+
+
 class Step(Enum):
     """The result of a step."""
 
@@ -59,6 +63,7 @@ class HostedSpout:
         self._finished = 0  # tracked tuples that were acked or failed
         self._emitted = 0  # tuples that back pressure knows of
         self._waiting_since: float | None = None  # when the oldest tuple that waits for a wave was emitted
+        self._marked = self._next_mark = 0  # tuples: those whose time is noted; with so many, it is noted again
         self._draining = self._paused = False
         self._active = False  # whether the last call of `activate` came after that of `deactivate`
         self.is_drained = False  # whether the spout emits no more, because of `pause` or `drain`
@@ -161,6 +166,7 @@ class HostedSpout:
         if self._count_emitted(was_waiting=was_waiting) and not was_waiting:
             return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
+            self._mark()
             self.is_drained = self._is_held
             if self._paused and self._active and self.is_settled and not self.is_waiting:
                 self._deactivate()
@@ -175,6 +181,7 @@ class HostedSpout:
         if self._count_emitted(was_waiting=was_waiting) or collector.dropped != dropped:
             self._empty = None
             return Step.EMITTED if was_waiting else Step.BEGAN
+        self._mark()
         now = time.monotonic()
         first = now if self._empty is None else self._empty[0]
         self._empty = None if self._spout.source_is_away else (first, now)
@@ -214,7 +221,17 @@ class HostedSpout:
             self._flow.add(new)
             if not was_waiting or self._waiting_since is None:
                 self._waiting_since = time.monotonic()
+            if self._emitted >= self._next_mark:
+                self._mark()
         return new > 0
+
+    def _mark(self) -> None:
+        """Note when tuples were emitted: of the first ones that wait for a wave each, of a million 2,000 times."""
+        if self._emitted > self._marked:
+            collector = self._collector
+            collector.mark()
+            self._marked = self._emitted
+            self._next_mark = self._emitted + 1 + (collector.emitted - collector.taken) // _MARKS
 
     def _is_known(self, msg_id: Any) -> bool:
         assert self.redelivery is not None

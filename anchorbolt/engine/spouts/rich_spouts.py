@@ -25,6 +25,7 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced
+from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
@@ -94,6 +95,7 @@ class RichSpouts:
         self.failed_messages: Mapping[str, int] = {}
         self.timed_out_messages: Mapping[tuple[str, TaskKey], int] = {}  # by spout, and by the last holder
         self.failures: tuple[FailedTree, ...] = ()  # of the last committed wave
+        self.complete_ms: Mapping[str, Distribution] = {}  # by spout: from the emit of its acked messages to their ack
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def open(self, record: DecisionRecord) -> None:
@@ -216,6 +218,7 @@ class RichSpouts:
         self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
         self.timed_out_messages = timed_out(settlements)
         self.failures = failed_trees(settlements)
+        self.complete_ms = _complete_ms(settlements, time.monotonic())
         for (component, task), settlement in settlements.items():
             for message in settlement.failed:
                 _log.warning(
@@ -356,6 +359,14 @@ class RichSpouts:
         for host in self._hosts.values():
             host.close(0)
         return [host.task for host in self._hosts.values() if not host.close(max(0.0, deadline - time.monotonic()))]
+
+
+def _complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mapping[str, Distribution]:
+    found: defaultdict[str, Distribution] = defaultdict(Distribution)
+    for (component, _), settlement in settlements.items():
+        for at, messages in settlement.emitted_at:
+            found[component].add((now - at) * 1000, messages)
+    return found
 
 
 def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Mapping[str, int]:

@@ -168,14 +168,18 @@ class _BoltTask:
                 report.prepare_ms = (perf_counter() - started) * 1000
                 reach(FaultPoint.TASK_PREPARED)
                 instance.attempt = self._attempt
-                report.outcome = instance.bolt.outcome
+                report.outcome = outcome = instance.bolt.outcome
+                report.stage_ms = outcome.counters.total_ms("stage")
+                report.seal_ms = outcome.counters.total_ms("seal")
                 report.metrics = instance.emitter.context.metrics.take()
         except Exception as error:
             self._fail(error)
         if instance is not None:
             report.tuples_out = instance.collector.emitted
             report.errors_reported = instance.collector.errors_reported
-            report.failures_reported = instance.collector.failures_reported
+            report.failures_reported = report.tuples_failed = instance.collector.failures_reported
+            if instance.tracker is not None and self._plan.is_tracked:
+                report.tuples_acked, report.tuples_failed = instance.tracker.acked, instance.tracker.failed
             if instance.tracker is not None:
                 report.failed_trees = list(instance.tracker.failures.values())
         report.received = tally(

@@ -47,8 +47,12 @@ class TaskReport:
     execute_ms: float = 0.0  # time in which a bolt executed tuples, with the reads of its state
     aligned_ms: float = 0.0  # from its beginning until a bolt had all its input, and PREPARE behind it
     prepare_ms: float = 0.0  # time staging state or writing an outbox file
+    stage_ms: float = 0.0  # time in which the store staged updates, also before PREPARE
+    seal_ms: float = 0.0  # time in which the store sealed them
     errors_reported: int = 0  # calls of `report_error`
     failures_reported: int = 0  # of them those of tuples that failed
+    tuples_acked: int = 0  # by a bolt in a topology that tracks its tuples, those of earlier waves included
+    tuples_failed: int = 0  # in such a topology; otherwise those that a bolt reported
     metrics: Measured = field(default_factory=dict)  # that the component has registered
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared

@@ -9,7 +9,7 @@ from typing import Any
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, execute_latency_ms
 from anchorbolt.ui.model.text import decimal, pretty_window, storm_status
-from anchorbolt.ui.model.topology import amounts, last_error, skew
+from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, last_error, skew
 
 Json = dict[str, Any]
 
@@ -30,6 +30,8 @@ _SPREAD_FIGURES = {
     "executed": Figure.EXECUTED,
     "executeMs": Figure.EXECUTE_MS,
     "prepareMs": Figure.PREPARE_MS,
+    "stageMs": Figure.STAGE_MS,
+    "sealMs": Figure.SEAL_MS,
     "bytesStaged": Figure.BYTES_STAGED,
 }
 
@@ -77,7 +79,10 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         ],
         "executorsTotal": len(found.tasks),
         "executorsFirst": first,
-        "executorStats": [_task(each, seconds) for each in _sorted(found.tasks, sort)[first : first + count]],
+        "executorStats": [
+            {**_task(each, seconds), **(acked_by_bolt(seen, each.amounts) if kind == "bolt" else {})}
+            for each in _sorted(found.tasks, sort)[first : first + count]
+        ],
         "skew": skew(found),
         "spread": {
             label: spread_of([each.amounts.get(figure, 0) for each in found.tasks])
@@ -101,6 +106,9 @@ def _stats(seen: Observation, name: str, window: str) -> Json:
     }
     if messages := figures.messages.get(name):
         stats |= {"acked": int(messages["acked"]), "failed": int(messages["failed"])}
+        stats |= complete_latency(figures, name)
+    else:
+        stats |= acked_by_bolt(seen, found.amounts)
     return stats
 
 

@@ -19,7 +19,16 @@ from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.submit.handle import RunHandle
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.metrics.distribution import Distribution
-from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, OneTask, RunningWave, WindowFigures
+from anchorbolt.ui.model.observation import (
+    ComponentFigures,
+    Latency,
+    Now,
+    Observation,
+    OneTask,
+    Recovery,
+    RunningWave,
+    WindowFigures,
+)
 
 _MOST_FAILED_MESSAGES = 100
 
@@ -74,6 +83,8 @@ class LiveRun:
             configuration=handle.plan.conf,
             origins=self._origins,
             facts=self._facts,
+            recovery=Recovery(handle.recovery.action, handle.recovery.ms),
+            is_tracked=handle.plan.is_tracked,
             message_timeout_s=handle.plan.settings.message_timeout_secs,
             max_checkpoint_age_s=handle.plan.settings.health_max_checkpoint_age_secs,
         )
@@ -124,6 +135,9 @@ def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now
         throttle=throttle,
         offsets_behind=None if last is None else last.offsets_behind,
         pausing=handle.pausing,
+        files_waiting=None if last is None else last.files_waiting,
+        source_offsets_behind={} if last is None else last.source_offsets_behind,
+        source_files_waiting={} if last is None else last.source_files_waiting,
     )
 
 
@@ -142,6 +156,7 @@ def _window(figures: Figures) -> WindowFigures:
         waves={figure.name.lower(): float(figures.waves[figure]) for figure in WaveFigure},
         store_ms={name: _quantiles(each) for name, each in figures.store_ms.items()},
         phases_ms={name: _quantiles(each) for name, each in figures.phases_ms.items()},
+        complete_ms={spout: Latency(each.total, each.count) for spout, each in figures.complete_ms.items()},
     )
 
 

@@ -88,6 +88,15 @@ def now(seen: Observation) -> dict[str, Any]:
             for each in current.long_calls[:_MOST_CALLS]
         ],
         "offsetsBehind": current.offsets_behind,
+        "filesWaiting": current.files_waiting,
+        "sources": [
+            {
+                "spout": spout,
+                "offsetsBehind": current.source_offsets_behind.get(spout),
+                "filesWaiting": current.source_files_waiting.get(spout),
+            }
+            for spout in dict.fromkeys((*current.source_offsets_behind, *current.source_files_waiting))
+        ],
         "failure": seen.failure,
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.failed_round import FailedRound
 from anchorbolt.checkpoint.ports import TaskKey
@@ -50,6 +50,18 @@ _NO_FIGURES = ComponentFigures({})
 
 
 @dataclass(frozen=True)
+class Latency:
+    """Some times, added up."""
+
+    total_ms: float = 0.0
+    count: int = 0
+
+    @property
+    def mean_ms(self) -> float:
+        return self.total_ms / self.count if self.count else 0.0
+
+
+@dataclass(frozen=True)
 class WindowFigures:
     """What the topology did in a window."""
 
@@ -60,6 +72,7 @@ class WindowFigures:
     waves: Mapping[str, float]  # `waves`, `rounds_failed`, `losses`, `bytes_shuffled`, `wave_ms`
     store_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation: `count`, `p50`, `p99`
     phases_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # the same by phase of a wave
+    complete_ms: Mapping[str, Latency] = field(default_factory=dict)  # by rich spout: from an emit to its ack
 
     def component(self, name: str) -> ComponentFigures:
         """Return the figures of a component; empty ones for a component without any."""
@@ -82,6 +95,13 @@ class RunningWave:
     failures: Sequence[FailedRound] = ()  # its first rounds that failed
 
 
+class Recovery(NamedTuple):
+    """What the driver did when it started."""
+
+    action: str
+    ms: float
+
+
 @dataclass(frozen=True)
 class Now:
     """What the run does now."""
@@ -100,6 +120,9 @@ class Now:
     long_calls: Sequence[LongCall] = ()  # the longest first
     offsets_behind: int | None = None
     pausing: bool = False  # whether the run is paused, but waves still run for what is in flight
+    files_waiting: int | None = None
+    source_offsets_behind: Mapping[str, int] = field(default_factory=dict)  # by spout, as in `WaveReport`
+    source_files_waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,6 +150,8 @@ class Observation:
     configuration: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
+    recovery: Recovery | None = None
+    is_tracked: bool = False  # whether its tuples are tracked, so that bolts ack them
     message_timeout_s: int = 0
     max_checkpoint_age_s: float = 300.0
 

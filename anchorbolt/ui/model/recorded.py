@@ -15,7 +15,7 @@ from anchorbolt.engine.figures.windows import WINDOWS
 from anchorbolt.engine.history.failures import MOST_LETTERS, has_failed
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
-from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, WindowFigures
+from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, Recovery, WindowFigures
 
 _MOST_RECORDS = 300
 _MOST_FAILED_RECORDS = 100
@@ -44,7 +44,8 @@ def observed(records: Sequence[Record], location: str) -> Observation:
     """Return what is known from the records at a location. Windows end with the last record."""
     last: Record = records[-1] if records else {"kind": "", "at": time.time(), "generation": 0, "txid": -1}
     starts = [each for each in records if each["kind"] == "start"]
-    began = next((each["at"] for each in reversed(starts) if each["generation"] == last["generation"]), last["at"])
+    start = next((each for each in reversed(starts) if each["generation"] == last["generation"]), None)
+    began = last["at"] if start is None else start["at"]
     waves = [each for each in records if each["kind"] == "wave"]
     is_end = last["kind"] == "end"
     latest = waves[-1] if waves else {}
@@ -60,11 +61,16 @@ def observed(records: Sequence[Record], location: str) -> Observation:
         graph=graph,
         records=records[-_MOST_RECORDS:],
         window=cache(lambda window: _window(waves, graph, window, last["at"])),
-        now=Now(throttled=str(latest.get("throttled", "")), offsets_behind=latest.get("offsets_behind")),
+        now=Now(
+            throttled=str(latest.get("throttled", "")),
+            offsets_behind=latest.get("offsets_behind"),
+            files_waiting=latest.get("files_waiting"),
+        ),
         failed_records=[each for each in records if has_failed(each)][-_MOST_FAILED_RECORDS:],
         letters=[letter for wave in waves for letter in wave.get("letters", ())][-MOST_LETTERS:],
         dead_letters=int(_sum(waves, "dead_letters")),
         failure={"error": str(last.get("error", "")), "text": str(last["failure"])} if last.get("failure") else None,
+        recovery=None if start is None else Recovery(str(start.get("action", "")), start.get("recovery_ms", 0.0)),
         facts={"checkpoint": location},
     )
 

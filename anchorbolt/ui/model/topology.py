@@ -1,6 +1,6 @@
 """The topology and its components, under the field names of Storm's REST API where Storm has them.
 
-What the engine does not measure is left out, such as `completeLatency` and `processLatency`.
+What the engine does not measure is left out, such as `processLatency`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from anchorbolt.ui.model.observation import (
     ALL_WINDOWS,
     Amounts,
     ComponentFigures,
+    Latency,
     Observation,
     WindowFigures,
     execute_latency_ms,
@@ -48,6 +49,9 @@ def topology(seen: Observation, window: str, *, sys: bool = False) -> Json:
         ],
         "configuration": shown_configuration(seen.configuration),
         "generation": seen.generation,
+        "recovery": None
+        if seen.recovery is None
+        else {"action": seen.recovery.action, "ms": round(seen.recovery.ms, 1)},
         "txid": seen.txid,
         "isLive": seen.is_live,
         "waves": figures.waves,
@@ -67,12 +71,24 @@ def amounts(found: Amounts) -> Json:
         "errors": _whole(found, Figure.ERRORS),
         "executeMs": round(found.get(Figure.EXECUTE_MS, 0), 1),
         "prepareMs": round(found.get(Figure.PREPARE_MS, 0), 1),
+        "stageMs": round(found.get(Figure.STAGE_MS, 0), 1),
+        "sealMs": round(found.get(Figure.SEAL_MS, 0), 1),
         "bytesOut": _whole(found, Figure.BYTES_OUT),
         "keysRead": _whole(found, Figure.KEYS_READ),
         "keysCached": _whole(found, Figure.KEYS_CACHED),
         "keysStaged": _whole(found, Figure.KEYS_STAGED),
         "bytesStaged": _whole(found, Figure.BYTES_STAGED),
     }
+
+
+def acked_by_bolt(seen: Observation, found: Amounts) -> Json:
+    """Return how many tuples a bolt acked; empty in a topology that does not track its tuples."""
+    return {"acked": _whole(found, Figure.ACKED)} if seen.is_tracked else {}
+
+
+def complete_latency(figures: WindowFigures, spout: str) -> Json:
+    """Return the mean time from the emit of a spout's message to its ack; empty if it is not measured."""
+    return {"completeLatency": decimal(figures.complete_ms[spout].mean_ms)} if spout in figures.complete_ms else {}
 
 
 def last_error(seen: Observation, component: str) -> Json:
@@ -104,6 +120,8 @@ def _head(seen: Observation) -> Json:
 def _topology_stats(seen: Observation, window: str) -> Json:
     figures = seen.window(window)
     components = {each["id"] for each in seen.graph["components"] if each["kind"] != "acker"}
+    all_spouts = figures.complete_ms.values()
+    complete = Latency(sum(each.total_ms for each in all_spouts), sum(each.count for each in all_spouts))
     return {
         "window": window,
         "windowPretty": pretty_window(window),
@@ -114,6 +132,7 @@ def _topology_stats(seen: Observation, window: str) -> Json:
         "acked": int(sum(each["acked"] for each in figures.messages.values())),
         "failed": int(sum(each["failed"] for each in figures.messages.values())),
         "deadLetters": int(sum(each["dead_letters"] for each in figures.messages.values())),
+        **({"completeLatency": decimal(complete.mean_ms)} if figures.complete_ms else {}),
     }
 
 
@@ -127,6 +146,7 @@ def _spout(seen: Observation, figures: WindowFigures, component: Mapping[str, An
         "acked": int(messages.get("acked", 0)),
         "failed": int(messages.get("failed", 0)),
         "deadLetters": int(messages.get("dead_letters", 0)),
+        **complete_latency(figures, name),
     }
 
 
@@ -140,6 +160,7 @@ def _bolt(seen: Observation, figures: WindowFigures, component: Mapping[str, Any
         "capacity": decimal(found.capacity),
         "executeLatency": decimal(execute_latency_ms(found.amounts)),
         "stateful": component.get("stateful", False),
+        **acked_by_bolt(seen, found.amounts),
     }
 
 

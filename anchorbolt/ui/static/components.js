@@ -39,6 +39,7 @@ function all({ route, data }) {
       ["Read", (each) => number(each.executed), true],
       ["Emitted", (each) => number(each.emitted), true],
       ["Acked", messages("acked"), true],
+      ["Complete latency", (each) => (each.completeLatency ? ms(Number(each.completeLatency)) : "–"), true],
       ["Failed", messages("failed"), true],
       ["Dead letters", messages("deadLetters"), true],
       ["Last error", error, "wide"],
@@ -47,6 +48,7 @@ function all({ route, data }) {
       ...common,
       ["Executed", (each) => number(each.executed), true],
       ["Emitted", (each) => number(each.emitted), true],
+      ["Acked", (each) => (data.isLive ? number(each.acked) : "–"), true],
       ["Failed", (each) => (data.isLive ? number(each.failed) : "–"), true],
       ["Latency", (each) => (data.isLive ? ms(Number(each.executeLatency)) : "–"), true],
       ["Capacity", (each) => meter(data.isLive ? Number(each.capacity) : null), true],
@@ -72,12 +74,14 @@ function one({ route, data, room }) {
   const turn = (label, first, isThere, id) => h("button", { type: "button", id, disabled: !isThere, onclick: () => {
     location.hash = link(route, path, { sort, first });
   } }, label);
-  const spreads = [["executed", "Executed tuples", number], ["executeMs", "Time in execute", ms], ["prepareMs", "Time in prepare", ms], ["bytesStaged", "Staged bytes", bytes]];
+  const spreads = [["executed", "Executed tuples", number], ["executeMs", "Time in execute", ms], ["prepareMs", "Time in prepare", ms], ["stageMs", "Time in staging", ms], ["sealMs", "Time in sealing", ms], ["bytesStaged", "Staged bytes", bytes]];
   return [
     h("p", {}, h("a", { href: link(route, "components") }, "← All components")),
     h("div", { class: "bar" }, h("h2", {}, `${data.id}: ${data.componentType} ${data.type}`), windowChoice(route)),
     h("div", { class: "tiles" },
-      tile("Executed", number(stats.executed)), tile("Emitted", number(stats.emitted)), tile("Failed", number(stats.failed)),
+      tile("Executed", number(stats.executed)), tile("Emitted", number(stats.emitted)),
+      stats.acked !== undefined && tile("Acked", number(stats.acked)), tile("Failed", number(stats.failed)),
+      stats.completeLatency && tile("Complete latency", ms(Number(stats.completeLatency)), "from emit to ack"),
       data.componentType === "bolt" && of > 0 && tile("Latency", ms(Number(stats.executeLatency))),
       data.componentType === "bolt" && of > 0 && tile("Capacity", stats.capacity, "of the busiest task"),
       tile("Skew", data.skew === null ? "–" : `${data.skew}×`),
@@ -94,13 +98,16 @@ function one({ route, data, room }) {
         ["Task", (each) => each.id, true],
         ["Executed", (each) => number(each.executed), true],
         ["Emitted", (each) => number(each.emitted), true],
+        data.executorStats.some((each) => each.acked !== undefined) && ["Acked", (each) => number(each.acked), true],
         ["Failed", (each) => number(each.failed), true],
         ["Latency", (each) => ms(Number(each.executeLatency)), true],
         ["Capacity", (each) => meter(Number(each.capacity)), true],
         ["Prepare", (each) => ms(each.prepareMs), true],
+        ["Stage", (each) => ms(each.stageMs), true],
+        ["Seal", (each) => ms(each.sealMs), true],
         ["Keys staged", (each) => number(each.keysStaged), true],
         ["Sent", (each) => bytes(each.bytesOut), true],
-      ], data.executorStats, "Tasks") : h("p", { class: "quiet" }, "The history does not have the figures of tasks; each wave has their spread."),
+      ].filter(Boolean), data.executorStats, "Tasks") : h("p", { class: "quiet" }, "The history does not have the figures of tasks; each wave has their spread."),
       of > PAGE && h("p", { class: "choice" }, turn("← Before", Math.max(0, from - PAGE), from > 0, "before"), turn("Next →", to, to < of, "next"))),
     h("div", { class: "split" },
       data.inputStats.length > 0 && card("Takes", table([

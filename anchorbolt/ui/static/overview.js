@@ -47,6 +47,8 @@ function tiles(now, graph, topology) {
     tile("Messages", `${number(stats.acked)} acked`, `${number(stats.failed)} failed`),
     now.isLive && tile("In flight", number(now.messagesInFlight), now.oldestMessageSecs > 0 && `the oldest for ${seconds(now.oldestMessageSecs)}`),
     now.offsetsBehind !== null && tile("Behind the sources", number(now.offsetsBehind), "offsets"),
+    now.filesWaiting !== null && tile("Files waiting", number(now.filesWaiting)),
+    topology.recovery && tile(`Start ${topology.generation}`, ms(topology.recovery.ms), topology.recovery.action),
     stats.deadLetters > 0 && tile("Dead letters", number(stats.deadLetters)),
   ];
 }

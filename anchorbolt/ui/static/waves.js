@@ -67,6 +67,8 @@ function one({ route, data: wave }) {
       ["Aligned", (each) => triple(each.aligned_ms, ms), true],
       ["Execute", (each) => triple(each.execute_ms, ms), true],
       ["Prepare", (each) => triple(each.prepare_ms, ms), true],
+      ["Stage", (each) => triple(each.stage_ms, ms), true],
+      ["Seal", (each) => triple(each.seal_ms, ms), true],
       ["Executed", (each) => triple(each.executed, number), true],
       ["Staged", (each) => triple(each.bytes_staged, bytes), true],
     ], rows, "Tasks of the wave") : h("p", { class: "quiet" }, "Not kept for a topology of so many components.")),

@@ -90,10 +90,10 @@ def test_one_tuple_is_one_tuple_and_rounds_that_were_run_again_are_shown(progres
     assert progress.line(2.0).endswith(", rounds run again: 4 (2 after losses)")
 
 
-def test_the_offsets_that_a_source_has_and_no_wave_has_read_are_shown(progress: Progress) -> None:
-    progress.add(replace(wave(0), offsets_behind=12_000), now=1.0)
-    assert "12,000 offsets behind" in progress.line(1.0)
-    progress.add(replace(wave(1), offsets_behind=0), now=1.0)
+def test_what_a_source_has_and_no_wave_has_read_is_shown(progress: Progress) -> None:
+    progress.add(replace(wave(0), source_offsets_behind={"in": 12_000}, source_files_waiting={"files": 7}), now=1.0)
+    assert "12,000 offsets behind, 7 files waiting" in progress.line(1.0)
+    progress.add(replace(wave(1), source_offsets_behind={"in": 0}), now=1.0)
     assert "behind" not in progress.line(1.0)
 
 

@@ -45,6 +45,10 @@ def test_tasks_and_streams_are_counted_for_committed_waves_only(ended: RunHandle
     assert (figures.waves[WaveFigure.WAVES], figures.waves[WaveFigure.ROUNDS_FAILED]) == (2, 1)
     assert figures.phases_ms["compute"].count == 2
     assert figures.store_ms["seal"].count == figures.store_ms["stage"].count > 0
+    for operation, figure in (("stage", Figure.STAGE_MS), ("seal", Figure.SEAL_MS)):
+        of_tasks = sum(each[figure] for each in figures.tasks)
+        assert of_tasks == pytest.approx(figures.store_ms[operation].total)
+        assert 0 < of_tasks < sum(each[Figure.PREPARE_MS] for each in figures.tasks)
 
 
 def test_prometheus_reads_them_under_its_names(ended: RunHandle) -> None:
@@ -53,6 +57,7 @@ def test_prometheus_reads_them_under_its_names(ended: RunHandle) -> None:
     found = samples_of(generate_latest(registry).decode())
     assert found[named("waves_total")] == 2
     assert found[named("committed_txid")] == 1
+    assert found[named("recovery_seconds", action="started")] == ended.recovery.ms / 1000 > 0
     assert found[named("executed_tuples_total", component="again", task="0")] == 4
     assert found[named("received_tuples_total", source="count", stream="default", target="again")] == 4
     assert found[named("wave_phase_seconds_count", phase="commit")] == 2

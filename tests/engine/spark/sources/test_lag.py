@@ -10,15 +10,18 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.driver.rounds import WaveReport
-from anchorbolt.engine.spark.sources.lag import SourceLag, behind
+from anchorbolt.engine.spark.sources import lag as lags
+from anchorbolt.engine.spark.sources import waiting_files as files
+from anchorbolt.engine.spark.sources.lag import ALL_SPOUTS, Lag, SourceLag, behind
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import ManualClock
-from tests.engine.jobs import SplitSentence, one_bolt
+from tests.engine.jobs import SplitSentence, one_bolt, text_spout, write_lines
 from tests.engine.spark.test_spark_cluster import conf_in
 
 BACKLOG = 7
@@ -40,21 +43,68 @@ def test_offsets_are_subtracted_where_they_are_numbers(read: Any, latest: Any, c
     assert behind(read, latest) == count
 
 
-def test_several_sources_are_added_up_and_those_that_tell_nothing_are_left_out() -> None:
-    sources = [{"endOffset": 1, "latestOffset": 4}, {"endOffset": {"logOffset": 1}, "latestOffset": None}]
-    query = Mock(lastProgress=SimpleNamespace(json=json.dumps({"sources": sources})))
-    clock = ManualClock()
-    lag = SourceLag(clock)
-    assert lag.offsets_behind(query) == 3
+# What Spark 4.3 tells of a topic, of a folder of files and of a second topic; without their descriptions.
+SOURCES = [
+    {"endOffset": {"words": {"0": 10, "1": 4}}, "latestOffset": {"words": {"0": 15, "1": 4}}},
+    {"endOffset": {"logOffset": 1}, "latestOffset": None},
+    {"endOffset": {"lines": {"0": 2}}, "latestOffset": {"lines": {"0": 4}}},
+]
+FILES = [None, 12, None]
+
+
+def query_of(sources: list[Any]) -> Any:
+    return Mock(lastProgress=SimpleNamespace(json=json.dumps({"sources": sources})))
+
+
+def test_each_spouts_source_is_told_apart_and_those_that_tell_nothing_are_left_out() -> None:
+    query, clock = query_of(SOURCES), ManualClock()
+    lag = SourceLag(["words", "files", "lines"], clock, lambda query: FILES)
+    assert lag.of(query) == Lag({"words": 5, "lines": 2}, {"files": 12})
     query.lastProgress = None
     clock.advance(0.9)
-    assert lag.offsets_behind(query) == 3, "asked once a second at most"
+    assert lag.of(query).offsets == {"words": 5, "lines": 2}, "asked once a second at most"
     clock.advance(0.2)
-    assert lag.offsets_behind(query) is None
+    assert lag.of(query).offsets == {}
+
+
+def test_sources_are_added_up_if_a_spout_has_several_of_them() -> None:
+    lag = SourceLag(["words", "files"], ManualClock(), lambda query: FILES)
+    assert lag.of(query_of(SOURCES)) == Lag({ALL_SPOUTS: 7}, {ALL_SPOUTS: 12})
 
 
 def test_a_query_without_progress_tells_nothing() -> None:
-    assert SourceLag().offsets_behind(Mock(lastProgress=None)) is None
+    assert SourceLag(["words"], ManualClock(), lambda query: ()).of(Mock(lastProgress=None)) == Lag()
+
+
+def test_the_files_that_wait_are_told_by_spout(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lags, "_BETWEEN_LOOKS_S", 0.0)
+    folder = write_lines(tmp_path / "in", [[f"sentence {number}"] for number in range(5)])
+    topology = one_bolt(SplitSentence(), text_spout(folder))
+
+    def stop_at_the_end(report: WaveReport) -> None:
+        if report.txid == 4:
+            handle.stop()
+
+    handle = SparkCluster(spark).submit(topology, conf_in(tmp_path), on_wave=stop_at_the_end)
+    handle.await_termination()
+    (spout,) = topology.spouts
+    # The first wave may end before Spark has returned the query.
+    told = [report.source_files_waiting for report in handle.reports][1:]
+    assert told == [{spout: 3}, {spout: 2}, {spout: 1}, {spout: 0}]
+    assert [record["files_waiting"] for record in handle.records if record["kind"] == "wave"][1:] == [3, 2, 1, 0]
+    assert handle.reports[-1].offsets_behind is None
+
+
+def test_a_spark_that_keeps_its_files_otherwise_tells_nothing_and_is_not_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(files, "_has_failed", False)
+    query = Mock()
+    query._jsq.streamingQuery.side_effect = Py4JError("streamingQuery does not exist in the JVM")
+    assert files.waiting_files(query) == files.waiting_files(query) == ()
+    assert query._jsq.streamingQuery.call_count == 1
 
 
 class Behind(DataSource):
