@@ -110,6 +110,11 @@ bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks 
 	$(SET_UP) --java --redis
 	$(IN_VENV) python -m benchmarks.worker_memory $(OPTIONS)
 
+.PHONY: bench-figures
+bench-figures:  ## benchmarks/measuring.py: runs with all figures and the history beside runs without them
+	$(SET_UP) --java
+	$(IN_VENV) python -m benchmarks.measuring $(OPTIONS)
+
 .PHONY: bench-soak
 bench-soak:  ## benchmarks/soak: whether memory, open files, threads or files grow in two hours of a wave a second
 	$(SET_UP) --java --redis
