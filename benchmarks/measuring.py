@@ -4,8 +4,8 @@ Runs word count on both engines, with 4 and with 40 tasks a bolt. Of each pair o
 figures and the history; in the other, what measures and what keeps it does nothing, on the driver and in Spark's
 workers. Both run in one process, JVM and session, and which comes first alternates. Prints the median of the pairs'
 ratios, and an interval that holds it with 95 %: of the time of a wave, and of the processor time of the driver, its JVM
-and the workers, to which a busy machine matters less. Last comes the share of that time which the driver spends in figures and
-history, by the clocks of its threads, without the noise of all the rest.
+and the workers, to which a busy machine matters less. Last comes the driver's share of it for figures and history, by
+the clocks of its threads: without the noise of all the rest.
 """
 
 from __future__ import annotations
