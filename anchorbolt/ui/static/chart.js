@@ -24,6 +24,7 @@ export function waveChart(waves, route, room, height = 170) {
   ]);
   const labels = []; // behind each group of bars that are cut off: how long they are
   let cut = [];
+  let free = 0; // from where on there is room for a label
   const bars = waves.map((wave, index) => {
     const x = left + index * step;
     const again = wave.rounds > 1 ? `, ${wave.rounds} rounds` : "";
@@ -35,17 +36,19 @@ export function waveChart(waves, route, room, height = 170) {
       below += value;
       return value > 0 && h("rect", { class: `f-${phase}`, x, width: Math.max(1, step - 2), y: y(below), height: Math.max(0.3, bottom - y(below)) });
     });
+    const gap = wave.total_ms > high && h("rect", { class: "gap", x, y: top + 5, width: Math.max(1, step - 2), height: 3 });
     const mark = wave.rounds > 1 && h("circle", { class: "f-bad", cx: x + (step - 2) / 2, cy: Math.max(5, y(below) - 7), r: 4 });
     if (wave.total_ms > high) cut.push(wave.total_ms);
     if (cut.length && !(waves[index + 1]?.total_ms > high)) {
       const text = cut.length < 4 ? cut.map(ms).join(", ") : `${ms(Math.min(...cut))} to ${ms(Math.max(...cut))}`;
-      const isLast = x + step + 8 * text.length > width;
-      labels.push(h("text", { class: "halo", y: top + 12, "text-anchor": isLast ? "end" : "start",
-        x: isLast ? x - 3 - (cut.length - 1) * step : x + step + 1 }, text));
+      const long = 8 * text.length;
+      const from = x + step + long > width ? x - 3 - (cut.length - 1) * step - long : x + step + 1;
+      if (from >= free) labels.push(h("text", { class: "halo", x: from, y: top + 12 }, text));
+      free = Math.max(free, from + long);
       cut = [];
     }
     return h("a", { svg: true, class: "chart-bar", href: link(route, `waves/${wave.txid}`), "aria-label": text, tabindex: -1 },
-      h("title", {}, text), h("rect", { x, y: top, width: step, height: height - top, fill: "transparent" }), parts, mark);
+      h("title", {}, text), h("rect", { x, y: top, width: step, height: height - top, fill: "transparent" }), parts, gap, mark);
   });
   const phases = PHASES.map((phase) => {
     const times = waves.map((each) => each.phases_ms?.[phase] ?? 0);

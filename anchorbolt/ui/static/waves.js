@@ -25,7 +25,7 @@ function all({ route, data, room }) {
       h("div", { class: "bar" }, h("h2", {}, "Time of each wave, by phase"),
         h("span", { class: "choice", role: "group", "aria-label": "Waves" }, choice("all", null), choice("only failed", "1"))),
       waveChart(shown, route, room, 220), phaseLegend(),
-      h("p", { class: "quiet" }, "A dot marks a wave that needed several rounds. A bar with its time beside it is longer than is shown. A bar opens its wave.")),
+      h("p", { class: "quiet" }, "A dot marks a wave that needed several rounds. A bar with a gap is longer than it is drawn. A bar opens its wave.")),
     card("Newest first", table([
       ["When", (each) => time(each.at), "short"],
       ["What", (each) => what(each, route), "short"],
@@ -48,6 +48,7 @@ function what(record, route) {
 function one({ route, data: wave }) {
   const triple = (values, show) => (values ? values.map(show).join(" / ") : "–");
   const rows = Object.entries(wave.tasks ?? {}).map(([component, spread]) => ({ component, ...spread }));
+  rows.sort((a, b) => (a.start_ms?.[1] ?? 0) - (b.start_ms?.[1] ?? 0)); // as the tuples went
   return [
     h("p", {}, h("a", { href: link(route, "waves") }, "← All checkpoints")),
     h("h2", {}, `Wave ${wave.txid}, ${time(wave.at)}`),
@@ -56,8 +57,8 @@ function one({ route, data: wave }) {
       PHASES.map((phase) => tile(phase, ms(wave.phases_ms?.[phase] ?? 0))),
       tile("Rounds", number(wave.rounds), wave.losses ? `${wave.losses} losses` : null),
       tile("Shuffled", bytes(wave.bytes_shuffled)),
-      tile("Keys", `${number(wave.keys_read)} read`, `${number(wave.keys_staged)} staged, ${bytes(wave.bytes_staged)}`),
-      tile("Messages", `${number(wave.acked)} acked`, `${number(wave.failed)} failed`)),
+      tile("Keys read", number(wave.keys_read), `${number(wave.keys_staged)} staged, ${bytes(wave.bytes_staged)}`),
+      tile("Messages acked", number(wave.acked), `${number(wave.failed)} failed`)),
     wave.failures?.length > 0 && card("Why rounds failed", wave.failures.map((text) => h("p", { class: "notice bad" }, text))),
     wave.throttled && card("Throttled", h("p", { class: "notice warn" }, wave.throttled)),
     card("Its tasks: least / median / most", rows.length ? table([

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 SCREENSHOTS = Path(__file__).resolve().parents[3] / "build" / "screenshots"
 PATIENCE_MS = 60_000
@@ -77,7 +77,7 @@ class Visit:
         self.page.set_default_timeout(PATIENCE_MS)
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.troubles.append(f"exception: {error}"))
-        self.page.on("requestfailed", lambda each: self.troubles.append(f"failed: {each.url} {each.failure}"))
+        self.page.on("requestfailed", self._failed)
         self.page.on("response", lambda each: each.ok or self.troubles.append(f"{each.status}: {each.url}"))
         self.page.goto(address)
 
@@ -129,6 +129,11 @@ class Visit:
         result = Axe().run(self.page, options=RULES)
         found += [result.generate_report(each["id"]) for each in result.response["violations"]]
         return found
+
+    def _failed(self, request: Request) -> None:
+        is_left = request.resource_type != "fetch" and request.failure == "net::ERR_ABORTED"
+        if not is_left:  # as the icon of a form that was sent before the icon had come
+            self.troubles.append(f"failed: {request.url} {request.failure}")
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
