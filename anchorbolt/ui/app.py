@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -35,7 +35,7 @@ from anchorbolt.ui.openapi import description
 
 _log = logging.getLogger("anchorbolt.ui")
 
-_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _JSON = "application/json"
 
 
@@ -55,12 +55,13 @@ class UiApp:
     def __init__(self, shown: Shown, access: Access) -> None:
         self.shown = shown
         self._access = access
-        folder = files("anchorbolt.ui") / "static"
-        self._files = {each.name: each.read_bytes() for each in folder.iterdir() if each.name.split(".")[-1] in _TYPES}
+        folder = Path(__file__).parent / "static"
+        found = (path for path in folder.rglob("*") if path.suffix in _TYPES)
+        self._files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
         base = "/api/v1/topology/{id}"
         routes = [
             Route("/", self._index),
-            Route("/static/{name}", self._file),
+            Route("/static/{name:path}", self._file),
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/healthz", self._healthz),
             Route("/readyz", self._readyz),
@@ -93,7 +94,7 @@ class UiApp:
         data = self._files.get(name)
         if data is None:
             raise HTTPException(404, "there is no such file")
-        return Response(data, media_type=_TYPES[name.split(".")[-1]], headers={"Cache-Control": "no-cache"})
+        return Response(data, media_type=_TYPES[Path(name).suffix], headers={"Cache-Control": "no-cache"})
 
     async def _login(self, request: Request) -> Response:
         if request.method != "POST":

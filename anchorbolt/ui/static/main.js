@@ -2,12 +2,12 @@
 
 import { perform } from "./actions.js";
 import { h, link, seconds, time } from "./dom.js";
-import { components } from "./components.js";
-import { configuration } from "./configuration.js";
-import { failures } from "./failures.js";
-import { overview } from "./overview.js";
-import { state } from "./state.js";
-import { waves } from "./waves.js";
+import { components } from "./views/components.js";
+import { configuration } from "./views/configuration.js";
+import { failures } from "./views/failures.js";
+import { overview } from "./views/overview.js";
+import { state } from "./views/state.js";
+import { waves } from "./views/waves.js";
 
 const VIEWS = { overview, waves, components, state, failures, configuration };
 const TITLES = { overview: "Overview", waves: "Checkpoints", components: "Components", state: "State", failures: "Failures", configuration: "Configuration" };

@@ -1,7 +1,7 @@
 // What failed: dead letters, rounds, messages, and the run itself.
 
-import { card, h, link, number, table, tile, time } from "./dom.js";
-import { trace } from "./traces.js";
+import { card, h, link, number, table, tile, time } from "../dom.js";
+import { trace } from "../traces.js";
 
 const SHOWN = 30; // of each table; the REST API has more
 

@@ -1,11 +1,11 @@
 // The graph, what the run does now, and the latest waves.
 
-import { h, link, ms, number, seconds, tile, windowChoice, windowOf } from "./dom.js";
-import { actions, pauseNotice } from "./actions.js";
-import { drawGraph, loadLegend } from "./graph.js";
-import { phaseLegend, waveChart } from "./chart.js";
-import { spoutsCard } from "./spouts.js";
-import { trace } from "./traces.js";
+import { h, link, ms, number, seconds, tile, windowChoice, windowOf } from "../dom.js";
+import { actions, pauseNotice } from "../actions.js";
+import { drawGraph, loadLegend } from "../graph.js";
+import { phaseLegend, waveChart } from "../chart.js";
+import { spoutsCard } from "../spouts.js";
+import { trace } from "../traces.js";
 
 export const overview = {
   async fetch(route, of) {

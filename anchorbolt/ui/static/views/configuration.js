@@ -1,6 +1,6 @@
 // The configuration in force, and where each key comes from.
 
-import { card, h, table } from "./dom.js";
+import { card, h, table } from "../dom.js";
 
 let wanted = "";
 

@@ -1,7 +1,7 @@
 // All components, and one with its tasks.
 
-import { bytes, card, h, link, meter, ms, number, seconds, shorter, table, tile, windowChoice, windowOf } from "./dom.js";
-import { spreadChart } from "./chart.js";
+import { bytes, card, h, link, meter, ms, number, seconds, shorter, table, tile, windowChoice, windowOf } from "../dom.js";
+import { spreadChart } from "../chart.js";
 
 const PAGE = 50;
 const SORTS = [["task", "number"], ["executed", "executed"], ["capacity", "capacity"], ["failed", "failed"], ["bytesStaged", "staged"]];

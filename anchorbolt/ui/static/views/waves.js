@@ -1,7 +1,7 @@
 // The history of checkpoints, and one wave with its tasks.
 
-import { bytes, card, h, link, ms, number, table, tile, time } from "./dom.js";
-import { PHASES, phaseLegend, waveChart } from "./chart.js";
+import { bytes, card, h, link, ms, number, table, tile, time } from "../dom.js";
+import { PHASES, phaseLegend, waveChart } from "../chart.js";
 
 export const waves = {
   fetch(route, of) {

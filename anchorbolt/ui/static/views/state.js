@@ -1,7 +1,7 @@
 // How large the committed states are and how they grow; the tasks of one bolt, and a key that is looked up.
 
-import { bytes, card, h, link, number, seconds, table, tile } from "./dom.js";
-import { lineChart, spreadChart } from "./chart.js";
+import { bytes, card, h, link, number, seconds, table, tile } from "../dom.js";
+import { lineChart, spreadChart } from "../chart.js";
 
 const PAGE = 50;
 
