@@ -1,0 +1,212 @@
+"""What a run tells of itself, while it runs and after its end: for programs, the page and the metrics."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from anchorbolt.checkpoint.current_wave import CurrentWave
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
+from anchorbolt.config.masking import Masking, secrets_in
+from anchorbolt.engine.driver.rounds import Runner, WaveReport
+from anchorbolt.engine.figures.run_figures import RunFigures
+from anchorbolt.engine.figures.size_meter import SizeMeter
+from anchorbolt.engine.history.failures import MOST_LETTERS, Letter, has_failed, letter_of
+from anchorbolt.engine.history.records import Record, wave_record, without_secrets
+from anchorbolt.engine.history.writer import HistoryWriter
+from anchorbolt.engine.spouts.throttle import Throttle
+from anchorbolt.engine.submit import committed_state
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.spout_of_run import BatchRunner
+from anchorbolt.engine.submit.store_watch import StoreWatch
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
+from anchorbolt.errors import StateError
+from anchorbolt.state_backends.state import NOTHING_COMMITTED
+
+_REPORTS_KEPT = 1000
+_RECORDS_KEPT = 300
+_FAILED_RECORDS_KEPT = 100
+
+
+class ObservedRun:
+    """The part of a `RunHandle` that only tells. Thread-safe."""
+
+    _spout: CheckpointSpout  # set before the run recovers
+
+    def __init__(self, plan: ExecutionPlan, runner: Runner | BatchRunner) -> None:
+        """Called by `RunHandle`."""
+        self._plan = plan
+        self._runner = runner
+        self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
+        self._records: deque[Record] = deque(maxlen=_RECORDS_KEPT)
+        self._failed_records: deque[Record] = deque(maxlen=_FAILED_RECORDS_KEPT)
+        self._letters: deque[Letter] = deque(maxlen=MOST_LETTERS)
+        self.figures = RunFigures(plan)
+        self.state_sizes = SizeMeter(plan)
+        self._masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
+        self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
+        self._history: HistoryWriter | None = None
+        self._watch_of_store: StoreWatch | None = None
+        self._ended = threading.Event()
+
+    @property
+    def topology(self) -> str:
+        """The topology's name."""
+        return self._plan.topology
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """How the topology is run, for whatever shows it. What is below it is internal."""
+        return self._plan
+
+    @property
+    def reports(self) -> Sequence[WaveReport]:
+        """The reports of the latest 1000 committed waves, oldest first."""
+        return list(self._reports)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The latest 300 records of this run's history, oldest first, as `anchorbolt history --json` prints them."""
+        return list(self._records)
+
+    @property
+    def failed_records(self) -> Sequence[Record]:
+        """The latest 100 records of waves with a failure, and of a failed end, oldest first."""
+        return list(self._failed_records)
+
+    @property
+    def dead_letters(self) -> Sequence[Letter]:
+        """The latest 100 dead letters of this run, oldest first, with the traceback if a bolt raised."""
+        return list(self._letters)
+
+    @property
+    def recovery(self) -> RecoveryReport:
+        """The result of the driver's start. Until it has recovered, the action is `recovering`."""
+        return self._recovery
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether the driver has not recovered yet."""
+        return self._recovery.action == "recovering"
+
+    @property
+    def messages_in_flight(self) -> int:
+        """The number of messages of rich spouts that are neither acked nor failed. `stop` waits for them."""
+        spouts = self._runner.spouts
+        return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
+
+    @property
+    def oldest_message_s(self) -> float:
+        """The seconds since the oldest message in flight was emitted; 0 without rich spouts or messages.
+
+        A message that an earlier driver left in flight is as old as this run.
+        """
+        spouts = self._runner.spouts
+        return 0.0 if spouts is None or spouts.rich is None else spouts.rich.oldest_message_s
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """What holds the rich spouts back now; None if the topology has none, or the run has ended."""
+        spouts = self._runner.spouts
+        return None if spouts is None or spouts.rich is None or self._ended.is_set() else spouts.rich.throttle()
+
+    @property
+    def losses(self) -> int:
+        """How often Spark or the network has lost something in the current wave; 0 between two waves."""
+        return self._spout.losses
+
+    @property
+    def current_wave(self) -> CurrentWave | None:
+        """The wave that runs now; None between two waves."""
+        return self._spout.current_wave
+
+    @property
+    def tasks(self) -> tuple[int, int, int]:
+        """Of the last job for bolts: its ended tasks, all its tasks if it still runs, and the executed tuples.
+
+        All are 0 on an engine that does not tell.
+        """
+        return 0, 0, 0
+
+    @property
+    def unended_tasks(self) -> Sequence[TaskKey]:
+        """The tasks of bolts that the current round waits for, by level.
+
+        Empty if no round runs, if it runs only some tasks, and on an engine that does not tell.
+        """
+        return ()
+
+    @property
+    def long_calls(self) -> Sequence[LongCall]:
+        """The calls of bolts, spouts and emitters that have not returned for two seconds, the longest first."""
+        return long_calls(self.topology)
+
+    @property
+    def waiting(self) -> Mapping[str, float]:
+        """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
+        away = {} if self._watch_of_store is None else self._watch_of_store.waiting
+        return {**away, **self._spout.waiting}
+
+    def state(self, component: str) -> dict[Any, Any]:
+        """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
+
+        May be called while the topology runs, and after its end. While it runs, the tasks' states may belong to
+        different waves.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+            StateError: The state has different keys that are equal in a dict, such as `1`, `1.0` and `True`;
+                `state_items` yields them all.
+        """
+        entries: dict[Any, Any] = {}
+        for key, value in self.state_items(component):
+            if key in entries:
+                raise StateError(
+                    f"bolt {component!r} has several keys that are equal to {key!r} in a dict: 1, 1.0 and True are "
+                    "different keys in the state. Read them with state_items(component)."
+                )
+            entries[key] = value
+        return entries
+
+    def state_items(self, component: str) -> Iterator[tuple[Any, Any]]:
+        """Yield the committed entries of a stateful bolt, task by task, without reading them all at once.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+        """
+        return committed_state.items(self._plan, component)
+
+    def lookup(self, component: str, key: Any) -> dict[int, Any]:
+        """Read the committed values of one key of a stateful bolt, by the index of the task that has it.
+
+        Empty if no task has the key. All tasks are asked, in a round trip each, because several can have the same key:
+        with another grouping than fields grouping, or if the bolt uses other keys than the grouping's.
+
+        May be called while the topology runs, and after its end.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+            UnsupportedValue: No state has such a key, because it cannot be encoded.
+            StateUnavailable: The store did not answer.
+        """
+        found = committed_state.look_up(self._plan, component, key)
+        return {each.task: each.value() for each in found if each.data is not None}
+
+    def _keep(self, report: WaveReport, wave: CommittedWave) -> None:
+        """Keep what a committed wave tells."""
+        self.figures.add(report, wave.reports)
+        letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
+        self._letters += letters
+        told, failed = (self._recovery.generation, report, wave.reports), wave.round_failures
+        self._record(wave_record(*told, time.time(), failed_rounds=failed, letters=letters))
+        self._reports.append(report)
+
+    def _record(self, record: Record) -> None:
+        record = without_secrets(record, self._masking)
+        self._records.append(record)
+        if has_failed(record):
+            self._failed_records.append(record)
+        if self._history is not None:
+            self._history.add(record)
