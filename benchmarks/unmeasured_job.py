@@ -11,7 +11,7 @@ from typing import Any
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.engine.figures.run_figures import RunFigures
 from anchorbolt.engine.history.writer import HistoryWriter
-from anchorbolt.engine.submit import handle
+from anchorbolt.engine.submit import observed_run
 from anchorbolt.engine.task.instance import Instance
 from anchorbolt.metrics.registry import MetricRegistry
 from anchorbolt.spouts.stream import Spout, StreamSpout
@@ -120,7 +120,7 @@ def _make_switchable() -> None:
         (MetricRegistry, "take", lambda registry: take(registry) if _is_on else {}),
         (RunFigures, "__init__", switched_figures),
         (RunFigures, "add", _counted(RunFigures.add)),
-        (handle, "wave_record", _counted(handle.wave_record, otherwise={})),
+        (observed_run, "wave_record", _counted(observed_run.wave_record, otherwise={})),
         (HistoryWriter, "add", _counted(HistoryWriter.add)),
         (HistoryWriter, "_written", _counted(HistoryWriter._written, otherwise=True)),
     ]

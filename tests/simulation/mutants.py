@@ -76,7 +76,7 @@ commit keeps the attempts that lost
 rollback drops nothing
     state_backends.memory.rollback: store.drop(...) -> pass
 a commit stores tombstones as values
-    state_backends.memory.commit: store.entries.pop(...) -> store.entries[key] = b""
+    state_backends.memory.commit: store.put(...) -> store.put(key, value or b"")
 
 # Recovery.
 a new driver does not raise the fences before it reads
