@@ -101,7 +101,10 @@ def _open_on_driver(ids: Sequence[str]) -> object:
         for msg_id in ids[start:stop]:
             redelivery.emit(msg_id, 0)
         ends = [*range(start, stop, _PER_CHUNK), stop]
-        chunks = [Chunk("default", end - first, b"", ids[first:end]) for first, end in pairwise(ends)]
+        chunks = [
+            Chunk("default", end - first, b"", ids[first:end], [(end - first, float(first))])
+            for first, end in pairwise(ends)
+        ]
         rooted = in_flight.begin({_SPOUT: chunks}, now=number)
         opened: list[Roots] = [roots for _, roots in rooted[_SPOUT]]
         in_flight.judge([Verdict(opened=np.sort(np.concatenate(opened)))])

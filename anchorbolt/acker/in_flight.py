@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anchorbolt.acker.emission_times import OpenTrees, counts_by_time, times_of
+from anchorbolt.acker.emission_times import OpenTrees, counts_by_time
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, is_in, union_of
 from anchorbolt.acker.stored_tree import OpenTree
-from anchorbolt.acker.tree_ages import TreeAges
 from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.intake import Chunk
@@ -87,24 +86,21 @@ class InFlight:
         self._open = 0
         self._tasks = tasks
         self._inherited: dict[int, str] = {}  # by root: the spout
-        self._inherited_since: float | None = None  # None if there are none
-        self._ages = TreeAges()
-        self._block = (0, 0)  # of the wave's roots, see `ids_of`
-        self._wave_since: float | None = None  # the oldest message of the wave; None between two waves
+        self._emission_times = OpenTrees()
+        self._wave_since: float | None = None  # when the wave's oldest message was emitted; None between two waves
         self._excluded: dict[int, Failure] = {}
         self._hopeless: set[int] = set()  # of them those that are not to be tried again
         self._verdicts: Sequence[Verdict] = ()
         self._settlements: Mapping[Emitter, Settlement] | None = None
-        self._times = OpenTrees()
         self.expired: Roots = NO_ROOTS  # trees of earlier waves whose time is over in this wave
 
     def inherit(self, trees: Iterable[tuple[int, str, OpenTree]], now: float) -> None:
         """Take over the trees that earlier runs left open: the root, the spout's id and the tree."""
         self._inherited = {root: component for root, component, _ in trees}
         self._open += len(self._inherited)
-        self._inherited_since = now if self._inherited else None
-        if self._timeout_s is not None and self._inherited:
-            roots = np.sort(np.array(list(self._inherited), np.uint64))
+        roots = np.sort(np.array(list(self._inherited), np.uint64))
+        self._emission_times.keep(roots, [(roots, [(len(roots), now)])])
+        if self._timeout_s is not None and len(roots):
             self._cohorts.append(_Cohort(now + self._timeout_s, roots))
 
     @property
@@ -119,29 +115,27 @@ class InFlight:
 
     @property
     def oldest_since(self) -> float | None:
-        """Since when the oldest message is neither acked nor failed; None if there is none. To be asked on any thread.
+        """When the oldest message that is neither acked nor failed was emitted; None without one. For any thread.
 
-        The messages of a wave are as old as its oldest one, and those of earlier runs as old as this run.
+        The messages of earlier runs are as old as this run.
         """
-        known = (self._ages.oldest_since, self._wave_since, self._inherited_since)
+        known = (self._wave_since, self._emission_times.oldest)
         return min((since for since in known if since is not None), default=None)
 
-    def begin(
-        self, chunks: Mapping[int, Sequence[Chunk]], now: float, since: float | None = None
-    ) -> Mapping[int, Sequence[RootedChunk]]:
-        """Draw the roots of a wave's messages, by the id of the spout's task; the oldest was emitted at `since`."""
+    def begin(self, chunks: Mapping[int, Sequence[Chunk]], now: float) -> Mapping[int, Sequence[RootedChunk]]:
+        """Draw the roots of a wave's messages, by the id of the spout's task."""
         self._excluded, self._verdicts, self._settlements, self._hopeless = {}, (), None, set[int]()
         count = sum(chunk.size for each in chunks.values() for chunk in each)
         # At once: while the spouts emit on other threads, each operation on an array may wait for them.
-        self._block = base, _ = self._ids.draw(count), count
-        self._wave_since = (now if since is None else since) if count else None
-        roots = ids_of(base, count)
+        roots = ids_of(self._ids.draw(count), count)
         self._chunks, start = {}, 0
         for task, each in chunks.items():
             rooted = self._chunks[task] = list[RootedChunk]()
             for chunk in each:
                 rooted.append(_rooted(chunk, roots[start : start + chunk.size]))
                 start += chunk.size
+        first = (at for each in chunks.values() for chunk in each for _, at in chunk.marks[:1])
+        self._wave_since = min(first, default=None)
         self.expired = union_of(cohort.roots for cohort in self._cohorts if cohort.deadline <= now)
         return self._chunks
 
@@ -198,35 +192,27 @@ class InFlight:
     def settle(self, now: float) -> Mapping[Emitter, Settlement]:
         """Return what becomes of the messages. To be called when the wave has committed."""
         settlements = self.settlements()
-        gone: list[int] = []
-        for verdict in self._verdicts:
-            failed = [failure.root for failure in verdict.failed if failure.msg_id is not None]
-            self._times.take(np.array([*verdict.timed_out.tolist(), *failed], np.uint64))
-            times = self._times.take(verdict.completed).tolist()
-            for root, tree, at in zip(verdict.completed.tolist(), verdict.completed_trees, times, strict=True):
-                if at == at:  # not NaN: of this run
-                    settlements[self._emitter(root, tree.spout_task)].emitted_at.append((at, 1))
-            gone += [*verdict.completed.tolist(), *verdict.timed_out.tolist(), *failed]
-        for root in gone if self._inherited else ():
-            self._inherited.pop(root, None)
-        self._open -= len(gone)
+        closed = union_of(map(_closed, self._verdicts))
         opened = union_of(verdict.opened for verdict in self._verdicts)
-        self._keep_time(opened, now)
-        for chunk, roots in (each for chunks in self._chunks.values() for each in chunks if len(opened)):
-            if chunk.marks:
-                stay = is_in(roots, opened)
-                self._times.keep(roots[stay], times_of(chunk.marks)[stay])
-        self._ages.remove(np.array(gone, np.uint64))
-        self._ages.add(*self._block, now if self._wave_since is None else self._wave_since, len(opened))
+        self._open += len(opened) - len(closed)
+        for root in closed.tolist() if self._inherited else ():
+            self._inherited.pop(root, None)
+        chunks = ((roots, chunk.marks) for each in self._chunks.values() for chunk, roots in each)
+        self._emission_times.forget(closed)
+        self._emission_times.keep(opened, chunks)
         self._wave_since = None
-        self._inherited_since = self._inherited_since if self._inherited else None
+        self._keep_deadlines(opened, now)
         return settlements
 
     def _settle_earlier(self, settled: defaultdict[Emitter, Settlement]) -> None:
         """Settle the trees of earlier waves."""
         for verdict in self._verdicts:
-            for root, tree in zip(verdict.completed.tolist(), verdict.completed_trees, strict=True):
-                settled[self._emitter(root, tree.spout_task)].acked.append(unpack(tree.msg_id))
+            times = self._emission_times.times_of(verdict.completed).tolist()
+            for root, tree, at in zip(verdict.completed.tolist(), verdict.completed_trees, times, strict=True):
+                emitter = self._emitter(root, tree.spout_task)
+                settled[emitter].acked.append(unpack(tree.msg_id))
+                if emitter[1] is not None:  # else nobody knows when an earlier run has emitted it
+                    settled[emitter].emitted_at.append((at, 1))
             for root, tree in zip(verdict.timed_out.tolist(), verdict.timed_out_trees, strict=True):
                 holder = self._tasks.get(tree.holder)
                 held = "" if holder is None else f"; {holder[0]!r}, task {holder[1]}, held a tuple of it last"
@@ -243,8 +229,7 @@ class InFlight:
         inherited = self._inherited.get(root)
         return self._tasks[spout_task] if inherited is None else (inherited, None)
 
-    def _keep_time(self, opened: Roots, now: float) -> None:
-        self._open += len(opened)
+    def _keep_deadlines(self, opened: Roots, now: float) -> None:
         if self._timeout_s is None:
             return
         reset = union_of(verdict.reset for verdict in self._verdicts)
@@ -255,6 +240,12 @@ class InFlight:
         renewed = union_of([opened, reset])
         if len(renewed):
             self._cohorts.append(_Cohort(now + self._timeout_s, renewed))
+
+
+def _closed(verdict: Verdict) -> Roots:
+    """Return the trees of earlier waves that are open no more."""
+    failed = [failure.root for failure in verdict.failed if failure.msg_id is not None]
+    return np.concatenate((verdict.completed, verdict.timed_out, np.array(failed, np.uint64)))
 
 
 def _rooted(chunk: Chunk, roots: Roots) -> RootedChunk:
@@ -274,8 +265,7 @@ def _settle_chunk(
     msg_ids = chunk.msg_ids
     if not failed and not len(still_open):
         settlement.acked += msg_ids if roots.all() else [msg_id for msg_id in msg_ids if msg_id is not None]
-        if chunk.marks:
-            settlement.emitted_at += counts_by_time(chunk.marks, roots != 0)
+        settlement.emitted_at += counts_by_time(chunk.marks, roots != 0)
         return
     are_open, acked = is_in(roots, still_open).tolist(), np.zeros(len(roots), np.bool_)
     for position, (msg_id, root, is_open) in enumerate(zip(msg_ids, roots.tolist(), are_open, strict=True)):
@@ -284,5 +274,4 @@ def _settle_chunk(
         elif root and not is_open:
             settlement.acked.append(msg_id)
             acked[position] = True
-    if chunk.marks:
-        settlement.emitted_at += counts_by_time(chunk.marks, acked)
+    settlement.emitted_at += counts_by_time(chunk.marks, acked)

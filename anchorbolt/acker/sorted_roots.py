@@ -54,13 +54,21 @@ def union_of(arrays: Iterable[Roots]) -> Roots:
 
 def value_of(wanted: Roots, roots: Roots, values: Numbers, default: int) -> Numbers:
     """Return the value beside each of the `wanted` roots, or `default` for one that is not in `roots`."""
+    places = places_of(wanted, roots)
+    known = places >= 0
     found = np.full(len(wanted), default, values.dtype)
-    if len(roots) and len(wanted):
-        places = np.searchsorted(roots, wanted)
-        places[places == len(roots)] = 0
-        known = roots[places] == wanted
-        found[known] = values[places[known]]
+    found[known] = values[places[known]]
     return found
+
+
+def places_of(wanted: Roots, roots: Roots) -> NDArray[np.intp]:
+    """Return where each of the `wanted` roots is in `roots`, or -1 for one that is not."""
+    if not len(roots):
+        return np.full(len(wanted), -1, np.intp)
+    places = np.searchsorted(roots, wanted)
+    places[places == len(roots)] = 0
+    places[roots[places] != wanted] = -1
+    return places
 
 
 def is_in(wanted: Roots, roots: Roots) -> NDArray[np.bool_]:

@@ -26,6 +26,7 @@ class SpoutOutputCollector:
         receivers: Mapping[str, Collection[int]],
         *,
         chunk_bytes: int,
+        clock: Callable[[], float],
         is_known: Callable[[Any], bool] | None = None,
     ) -> None:
         """Called by the engine, never by a job.
@@ -36,6 +37,7 @@ class SpoutOutputCollector:
             new_routes: Returns the routes of a stream as they are at the start of each wave.
             receivers: By stream, the ids of all tasks that take it.
             chunk_bytes: About how many bytes of tuples are encoded together.
+            clock: Returns the seconds by which emits are timed.
             is_known: Returns whether the message with this id has been emitted before, and is to be dropped.
         """
         self._component = component
@@ -43,6 +45,7 @@ class SpoutOutputCollector:
         self._new_routes = new_routes
         self._receivers = receivers
         self._chunk_bytes = chunk_bytes
+        self._clock = clock
         self._is_known = is_known
         self._lock = threading.Lock()  # `take` is called on another thread than `emit`
         self._widths = {name: len(stream.fields) for name, stream in streams.items() if not stream.direct}
@@ -128,6 +131,14 @@ class SpoutOutputCollector:
             for intake in self._intakes.values():
                 intake.mark()
 
+    @property
+    def waiting_since(self) -> float | None:
+        """When the first of the tuples that wait for a wave was emitted; None if no `mark` has noted one yet.
+
+        For the engine, on any thread.
+        """
+        return min((intake.since for intake in self._intakes.values() if intake.since is not None), default=None)
+
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call. For the engine. Raises `UnsupportedValue`."""
         with self._lock:
@@ -142,7 +153,7 @@ class SpoutOutputCollector:
 
     def _empty(self) -> dict[str, StreamIntake]:
         return {
-            stream: StreamIntake(stream, capacity, self._chunk_bytes, partial(self._new_routes, stream))
+            stream: StreamIntake(stream, capacity, self._chunk_bytes, partial(self._new_routes, stream), self._clock)
             for stream, capacity in self._capacities.items()
         }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from time import monotonic
 from typing import Any, NamedTuple, overload
 
 from anchorbolt.errors import SerializationError
@@ -24,7 +23,7 @@ class Chunk(NamedTuple):
     size: int  # number of tuples
     payload: bytes  # the packed columns
     msg_ids: Sequence[Any]  # one for each tuple; None for an untracked one
-    marks: Sequence[tuple[int, float]] = ()  # when its tuples were emitted, see `anchorbolt.acker.emission_times`
+    marks: Sequence[tuple[int, float]]  # when its tuples were emitted, see `anchorbolt.acker.emission_times`
 
     def columns(self) -> list[list[Any]]:
         """Decode the columns; a direct stream has the task ids in front. Raises `SerializationError`."""
@@ -40,16 +39,20 @@ class StreamIntake:
     The collector itself adds to `rows`, `msg_ids` and `size`, and calls `pack` when there are `capacity` rows.
     """
 
-    def __init__(self, stream: str, capacity: int, chunk_bytes: int, new_routes: Callable[[], Routes]) -> None:
+    def __init__(
+        self, stream: str, capacity: int, chunk_bytes: int, new_routes: Callable[[], Routes], clock: Callable[[], float]
+    ) -> None:
         """Start empty; pack chunks of first `capacity` tuples, then of about `chunk_bytes` bytes."""
         self.stream = stream
         self.capacity = capacity or _FIRST_CAPACITY
         self.chunks: list[Chunk] = []
         self.size = 0  # tuples in all
         self.bytes = 0  # of the packed chunks
+        self.since: float | None = None  # the time of the first mark
         self.rows: list[Any] = []  # that are not packed yet
         self.msg_ids: list[Any] = []  # theirs
         self._marks: list[tuple[int, float]] = []  # theirs
+        self._clock = clock
         self._chunk_bytes = chunk_bytes
         self._new_routes = new_routes
         self._routes: Routes | None = None
@@ -59,7 +62,10 @@ class StreamIntake:
         """Note that the tuples since the last mark were emitted just now."""
         marks, end = self._marks, len(self.rows)
         if end > (marks[-1][0] if marks else 0):
-            marks.append((end, monotonic()))
+            now = self._clock()
+            marks.append((end, now))
+            if self.since is None:
+                self.since = now
 
     def pack(self) -> None:
         """Encode the tuples that wait. Raises `UnsupportedValue`."""

@@ -9,7 +9,6 @@ Ids = NDArray[np.uint64]
 
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the odd factors of splitmix64's finaliser
 _END = 1 << 64
-_BEFORE_FIRST, _BEFORE_SECOND = pow(_FIRST, -1, _END), pow(_SECOND, -1, _END)
 
 
 def mix(numbers: Ids) -> Ids:
@@ -23,16 +22,6 @@ def mix(numbers: Ids) -> Ids:
     mixed *= np.uint64(_SECOND)
     mixed ^= mixed >> np.uint64(31)
     return mixed
-
-
-def numbers_of(ids: Ids) -> Ids:
-    """Return the numbers that `mix` has mapped to these ids."""
-    numbers: Ids = ids ^ (ids >> np.uint64(31)) ^ (ids >> np.uint64(62))
-    numbers *= np.uint64(_BEFORE_SECOND)
-    numbers ^= (numbers >> np.uint64(27)) ^ (numbers >> np.uint64(54))
-    numbers *= np.uint64(_BEFORE_FIRST)
-    numbers ^= (numbers >> np.uint64(30)) ^ (numbers >> np.uint64(60))
-    return numbers
 
 
 def ids_of(base: int, count: int) -> Ids:

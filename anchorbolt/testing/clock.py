@@ -6,7 +6,7 @@ import threading
 class ManualClock:
     """Stands still until a test moves it. Thread-safe.
 
-    Pass it to `LocalCluster(clock=clock)`: time-outs of tuple trees and tick tuples then go by it.
+    Pass it to `LocalCluster(clock=clock)`: time-outs of tuple trees, tick tuples and ages of messages then go by it.
     `clock()` returns its seconds.
     """
 

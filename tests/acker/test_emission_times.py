@@ -1,14 +1,20 @@
 """When messages were emitted, and how long the driver remembers it."""
 
+from collections.abc import Mapping
+from itertools import count
+
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anchorbolt.acker.emission_times import OpenTrees, counts_by_time, times_of
 from anchorbolt.acker.in_flight import InFlight, Settlement
-from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
+from anchorbolt.acker.sorted_roots import Roots
 from anchorbolt.acker.stored_tree import OpenTree
 from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk, StreamIntake
+from anchorbolt.streams.ids import ids_of
 
 MARKS = [(2, 10.0), (3, 11.0), (6, 12.5)]  # 2 tuples at 10 s, 1 at 11 s, 3 at 12.5 s
 
@@ -70,19 +76,56 @@ def test_a_tree_of_an_earlier_run_has_no_time() -> None:
     assert (settlement.acked, settlement.emitted_at) == (["m"], [])
 
 
-def test_times_of_open_trees_are_forgotten_when_they_are_taken() -> None:
+def kept(trees: OpenTrees, times: Mapping[int, float]) -> None:
+    """Keep the trees of a wave whose messages were emitted at these times, by root; others of it are complete."""
+    marks = [(place, at) for place, at in enumerate([0.0, *times.values()], 1)]
+    trees.keep(np.sort(roots_of(*times)), [(roots_of(1, *times), marks)])
+
+
+def test_times_of_open_trees_are_known_until_they_are_forgotten() -> None:
     trees = OpenTrees()
-    trees.keep(roots_of(9, 3, 5, 7), np.array([0.9, 0.3, 0.5, 0.7]))
-    trees.keep(roots_of(4), np.array([0.4]))
-    trees.keep(NO_ROOTS, np.array([]))
-    assert trees.take(roots_of(7, 4, 3)).tolist() == [0.7, 0.4, 0.3]
-    assert np.isnan(trees.take(roots_of(3, 8))).all()
-    assert trees.take(roots_of(9, 5)).tolist() == [0.9, 0.5]
-    assert trees._waves == []
+    kept(trees, {9: 0.9, 3: 0.3, 5: 0.5, 7: 0.7})
+    kept(trees, {4: 0.4})
+    kept(trees, {})
+    assert trees.times_of(roots_of(7, 4, 3)).tolist() == [0.7, 0.4, 0.3]
+    trees.forget(roots_of(7, 4, 3))
+    assert np.isnan(trees.times_of(roots_of(3, 8, 4, 1))).all()
+    assert trees.times_of(roots_of(9, 5)).tolist() == [0.9, 0.5]
+    trees.forget(roots_of(9, 5, 8))
+    assert (trees.oldest, trees._groups) == (None, [])
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.lists(st.integers(0, 200), max_size=8)), max_size=12))
+def test_the_times_of_open_trees_are_those_of_a_model(waves: list[tuple[int, list[int]]]) -> None:
+    trees, model, unused = OpenTrees(), dict[int, float](), ids_of(1, 500).tolist()
+    for opened, closed in waves:
+        wave = {root: float(root % 100) for root in (unused.pop() for _ in range(opened))}
+        kept(trees, wave)
+        model.update(wave)
+        gone = {list(model)[place % len(model)] for place in closed if model}
+        trees.forget(roots_of(*gone, *unused[:3]))
+        for root in gone:
+            del model[root]
+        assert trees.oldest == min(model.values(), default=None)
+        assert trees.times_of(roots_of(*model)).tolist() == list(model.values())
+        assert np.isnan(trees.times_of(roots_of(*gone))).all()
+
+
+def test_trees_that_stay_open_in_every_wave_are_kept_in_few_groups() -> None:
+    trees, waves = OpenTrees(), 2000
+    for wave in range(2, 2 + waves):
+        kept(trees, {wave: float(wave)})
+        assert len(trees._groups) <= 11
+    assert trees.oldest == 2
+    trees.forget(np.arange(2, 1 + waves, dtype=np.uint64))
+    assert trees.oldest == waves + 1
+    assert sum(len(group.roots) for group in trees._groups) == 1
 
 
 def test_the_chunks_of_an_intake_have_all_their_tuples_marked() -> None:
-    intake = StreamIntake("default", 3, 1 << 20, list)
+    clock = count(10)
+    intake = StreamIntake("default", 3, 1 << 20, list, lambda: float(next(clock)))
+    assert intake.since is None
     for number in range(5):
         intake.rows.append((number,))
         intake.msg_ids.append(number)
@@ -92,6 +135,5 @@ def test_the_chunks_of_an_intake_have_all_their_tuples_marked() -> None:
         if number == 2:
             intake.pack()
     intake.pack()
-    assert [[end for end, _ in chunk.marks] for chunk in intake.chunks] == [[1, 2, 3], [1, 2]]
-    times = [at for chunk in intake.chunks for _, at in chunk.marks]
-    assert times == sorted(times)
+    assert [chunk.marks for chunk in intake.chunks] == [[(1, 10), (2, 11), (3, 12)], [(1, 13), (2, 14)]]
+    assert intake.since == 10

@@ -17,7 +17,7 @@ def test_a_tree_of_an_earlier_run_has_the_time_out_of_this_one() -> None:
 
 def wave(in_flight: InFlight, since: float, *, opens: bool, completes: int | None = None) -> int:
     """Run a wave of one message, which was emitted at `since`; return the root of its tree."""
-    [rooted] = in_flight.begin({1: [Chunk("default", 1, b"", ("m",))]}, since + 1, since)[1]
+    [rooted] = in_flight.begin({1: [Chunk("default", 1, b"", ("m",), [(1, since)])]}, since + 1)[1]
     root = int(rooted.roots[0])
     complete = [] if completes is None else [completes]
     verdict = Verdict(
@@ -44,7 +44,8 @@ def test_the_oldest_message_is_that_of_the_oldest_tree_that_is_still_open() -> N
 
 def test_the_messages_of_a_wave_that_runs_count_for_the_oldest() -> None:
     in_flight = InFlight("run", {1: ("in", 0)}, None, excludes=False)
-    in_flight.begin({1: [Chunk("default", 1, b"", ("m",))]}, 101.0, 100.0)
+    younger = Chunk("other", 2, b"", ("n", "o"), [(1, 100.5), (2, 100.7)])
+    in_flight.begin({1: [younger, Chunk("default", 1, b"", ("m",), [(1, 100.0)])]}, 101.0)
     assert in_flight.oldest_since == 100.0
     in_flight.judge([Verdict()])
     in_flight.settle(102.0)

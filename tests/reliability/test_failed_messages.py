@@ -6,7 +6,7 @@ import pytest
 
 from anchorbolt.acker.in_flight import FailedMessage, InFlight, Settlement
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
-from anchorbolt.engine.spouts.failed_trees import failed_trees
+from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.testing import LocalCluster
@@ -39,7 +39,8 @@ def test_a_message_is_dead_from_one_failure_more_than_its_retries_until_it_is_ac
 
 def test_a_chunk_is_decoded_once_for_all_its_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = [
-        Chunk("default", 3, pack([[f"{name}{number}" for number in range(3)]]), list(range(3))) for name in ("a", "b")
+        Chunk("default", 3, pack([[f"{name}{number}" for number in range(3)]]), list(range(3)), [(3, 0.0)])
+        for name in ("a", "b")
     ]
     columns, decoded = Chunk.columns, list[Chunk]()
     monkeypatch.setattr(Chunk, "columns", lambda self: decoded.append(self) or columns(self))
@@ -54,10 +55,9 @@ def test_a_chunk_is_decoded_once_for_all_its_dead_letters(monkeypatch: pytest.Mo
 def test_a_report_has_the_first_failures_of_a_wave_with_the_ends_of_long_reasons() -> None:
     messages = [FailedMessage(number, "fails", 1, f"first {'x' * 100_000} last") for number in range(300)]
     reported = failed_trees({("in", None): Settlement(failed=messages)})
-    assert [each[:4] for each in reported] == [("in", number, "fails", 1) for number in range(100)]
-    for each in reported:
-        assert len(each.reason) < 400
-        assert (each.reason[:5], each.reason[-4:]) == ("first", "last")
+    assert reported == tuple(FailedTree("in", number, "fails", 1, reported[0].reason) for number in range(100))
+    assert len(reported[0].reason) < 400
+    assert (reported[0].reason[:5], reported[0].reason[-4:]) == ("first", "last")
 
 
 class Fails(RichBolt):

@@ -111,7 +111,7 @@ def test_the_bytes_that_wait_are_limited_anew_for_each_wave(stream: str, tmp_pat
     builder.set_bolt("slow", Slow()).shuffle_grouping("in", "other")
     topology = builder.create_topology("bytes")
     plan = prepare_plan(topology, conf, memory=MemoryStateProvider(), location=str(tmp_path))
-    task = HostedSpout(plan, ("in", 0), FlowControl(1000, 0.9, 0.4, enabled=False))
+    task = HostedSpout(plan, ("in", 0), FlowControl(1000, 0.9, 0.4, enabled=False), time.monotonic)
     task.open()
     for _ in range(3):
         steps = list(iter(task.step, Step.HELD))

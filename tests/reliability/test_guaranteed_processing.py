@@ -9,6 +9,7 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, FailedException
 from anchorbolt.engine import RunHandle, SparkCluster
+from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.errors import BoltError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
@@ -194,8 +195,7 @@ def test_reports_count_what_is_acked_and_failed(run: Run) -> None:
     assert sum(report.messages_acked.get("sentences", 0) for report in reports) == 3
     assert sum(report.messages_failed.get("sentences", 0) for report in reports) == 1
     [failure] = [failure for report in reports for failure in report.failures]
-    assert failure[:5] == ("sentences", 1, "split", 0, "FailedException: bad")
-    assert (failure.spout, failure.msg_id, failure.component, failure.task_index) == failure[:4]
+    assert failure == FailedTree("sentences", 1, "split", 0, "FailedException: bad")
     assert pickle.loads(pickle.dumps(reports)) == reports  # noqa: S301 - made here
 
 

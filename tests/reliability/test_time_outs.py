@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import RunHandle
+from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
@@ -76,9 +77,8 @@ def test_a_time_out_goes_by_the_clock_and_names_who_held_the_tree(caplog: pytest
     assert any("'keeps', task 0" in record.getMessage() for record in caplog.records)
     assert waves.handle.stop(30)
     [failure] = [failure for report in waves.handle.reports for failure in report.failures]
-    assert failure[:4] == ("in", 1, "keeps", 0)
     assert "timed out" in failure.reason
-    assert failure.timed_out
+    assert failure == FailedTree("in", 1, "keeps", 0, failure.reason, timed_out=True)
     assert waves.handle.figures.timed_out == {("in", ("keeps", 0)): 1}
     assert waves.handle.oldest_message_s == 0
 

@@ -19,9 +19,15 @@ class SteppedHost(SpoutHost):
     """See `SpoutHost`. Where that waits, another actor runs."""
 
     def __init__(
-        self, world: World, plan: ExecutionPlan, task: TaskKey, flow: FlowControl, on_change: Callable[[], None]
+        self,
+        world: World,
+        plan: ExecutionPlan,
+        task: TaskKey,
+        flow: FlowControl,
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
     ) -> None:
-        super().__init__(plan, task, flow, on_change)
+        super().__init__(plan, task, flow, clock, on_change)
         self._world = world
         self._has_ended = True  # no thread has begun
 

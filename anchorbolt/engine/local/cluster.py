@@ -51,8 +51,8 @@ class LocalCluster:
 
         Args:
             seed: Decides the order in which tasks run and blobs arrive.
-            clock: Returns the seconds by which tuple trees time out and tick tuples are due. A test passes a
-                `ManualClock`.
+            clock: Returns the seconds by which tuple trees time out, tick tuples are due and the ages of messages
+                are measured. A test passes a `ManualClock`.
         """
         self._seed = seed
         self._clock = clock

@@ -41,7 +41,8 @@ class DriverSpouts:
 
         Args:
             plan: The plan.
-            clock: Returns the seconds by which trees time out and tick tuples are due.
+            clock: Returns the seconds by which trees time out, tick tuples are due and the ages of messages are
+                measured.
             new_host: Makes the host of a rich spout's task; None for one with a thread of its own.
         """
         self.changed = threading.Condition()

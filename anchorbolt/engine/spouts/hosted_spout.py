@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
@@ -38,7 +38,8 @@ class Step(Enum):
 class HostedSpout:
     """One task of a rich spout. One thread makes the calls to the spout: `open`, `step` and `end`."""
 
-    def __init__(self, plan: ExecutionPlan, task: TaskKey, flow: FlowControl) -> None:
+    def __init__(self, plan: ExecutionPlan, task: TaskKey, flow: FlowControl, clock: Callable[[], float]) -> None:
+        """Make the task; `clock` returns the seconds by which its emits are timed."""
         component, _ = task
         self.redelivery: Redelivery | None = None  # of a spout with stable message ids
         self.task = task
@@ -56,13 +57,13 @@ class HostedSpout:
                 for stream, edges in self._edges.items()
             },
             chunk_bytes=min(plan.settings.blob_bytes, plan.settings.intake_bytes),
+            clock=clock,
             is_known=self._is_known if self._spout.stable_message_ids else None,
         )
         self._again: list[Any] = []  # messages that a decision has acked, and that the source delivered again
         self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
         self._emitted = 0  # tuples that back pressure knows of
-        self._waiting_since: float | None = None  # when the oldest tuple that waits for a wave was emitted
         self._marked = self._next_mark = 0  # tuples: those whose time is noted; with so many, it is noted again
         self._draining = self._paused = False
         self._active = False  # whether the last call of `activate` came after that of `deactivate`
@@ -86,10 +87,9 @@ class HostedSpout:
         return self._collector.emitted > self._collector.taken
 
     @property
-    def waited_s(self) -> float:
-        """For how long the oldest tuple that waits for a wave has waited; 0 if none waits."""
-        since = self._waiting_since
-        return time.monotonic() - since if since is not None and self.is_waiting else 0.0
+    def waiting_since(self) -> float | None:
+        """When the oldest tuple that waits for a wave was emitted; None without one. May be read on any thread."""
+        return self._collector.waiting_since
 
     @property
     def errors_reported(self) -> int:
@@ -121,7 +121,6 @@ class HostedSpout:
 
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call: the intake of the next wave."""
-        self._waiting_since = None
         chunks = self._collector.take()
         self._flow.take(sum(chunk.size for chunk in chunks))
         return chunks
@@ -153,7 +152,7 @@ class HostedSpout:
         if self.task[1] == 0:
             self._ack_again()
         self._activate()
-        self._count_emitted(was_waiting=False)
+        self._count_emitted()
 
     def step(self) -> Step:
         """Ack and fail what is settled, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
@@ -163,7 +162,7 @@ class HostedSpout:
         if not (self._active or self._is_held):
             self._activate()
         self._settle_all()
-        if self._count_emitted(was_waiting=was_waiting) and not was_waiting:
+        if self._count_emitted() and not was_waiting:
             return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
             self._mark()
@@ -178,7 +177,7 @@ class HostedSpout:
             if isinstance(error, AnchorboltError):
                 raise
             raise self.error_of(error, "next_tuple") from None
-        if self._count_emitted(was_waiting=was_waiting) or collector.dropped != dropped:
+        if self._count_emitted() or collector.dropped != dropped:
             self._empty = None
             return Step.EMITTED if was_waiting else Step.BEGAN
         self._mark()
@@ -210,18 +209,14 @@ class HostedSpout:
     def _is_held(self) -> bool:
         return self._draining or self._paused
 
-    def _count_emitted(self, *, was_waiting: bool) -> bool:
-        """Tell back pressure what the spout has emitted since the last time; return whether it has.
-
-        `was_waiting` says whether tuples waited before. A wave may have taken them meanwhile.
-        """
+    def _count_emitted(self) -> bool:
+        """Tell back pressure what the spout has emitted since the last time; return whether it has."""
         new = self._collector.emitted - self._emitted
         if new:
             self._emitted += new
             self._flow.add(new)
-            if not was_waiting or self._waiting_since is None:
-                self._waiting_since = time.monotonic()
-            if self._emitted >= self._next_mark:
+            has_mark = self._marked > self._collector.taken  # whether a tuple that waits has one
+            if self._emitted >= self._next_mark or not has_mark:
                 self._mark()
         return new > 0
 

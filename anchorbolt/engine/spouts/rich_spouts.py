@@ -36,7 +36,7 @@ _log = logging.getLogger("anchorbolt.engine")
 _IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
 
 
-NewHost = Callable[[ExecutionPlan, TaskKey, FlowControl, Callable[[], None]], SpoutHost]
+NewHost = Callable[[ExecutionPlan, TaskKey, FlowControl, Callable[[], float], Callable[[], None]], SpoutHost]
 """Makes the host of a spout's task, as the class `SpoutHost` does. A simulation passes one without threads."""
 
 
@@ -63,7 +63,7 @@ class RichSpouts:
 
         Args:
             plan: The plan.
-            clock: Returns the seconds by which trees time out.
+            clock: Returns the seconds by which trees time out and the ages of messages are measured.
             on_change: Called on any thread when a spout begins to have tuples for a wave, has failed, or is drained.
             new_host: Makes the host of a task.
         """
@@ -81,7 +81,7 @@ class RichSpouts:
         self._errors_before = 0  # that the spouts had reported by the wave before
         self._failures_reported = 0  # of tuples that the current wave leaves out
         self.errors_reported = 0  # in the last committed wave: by the spouts, and of tuples that it has left out
-        self._hosts = {task: new_host(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
+        self._hosts = {task: new_host(plan, task, self._flow, clock, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
         self._tasks = tasks
         self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
@@ -167,12 +167,10 @@ class RichSpouts:
     @property
     def oldest_message_s(self) -> float:
         """The seconds since the oldest message in flight was emitted; 0 without one. May be called on any thread."""
-        since = self._in_flight.oldest_since
-        return max(self._waited_s(), 0.0 if since is None else self._clock() - since)
-
-    def _waited_s(self) -> float:
-        """Return for how long the oldest tuple has waited for a wave that takes it in."""
-        return max(host.waited_s for host in self._hosts.values())
+        known = [host.waiting_since for host in self._hosts.values()]  # at first: a wave may take these in meanwhile
+        known.append(self._in_flight.oldest_since)
+        oldest = min((since for since in known if since is not None), default=None)
+        return 0.0 if oldest is None else self._clock() - oldest
 
     @property
     def is_settled(self) -> bool:
@@ -188,9 +186,8 @@ class RichSpouts:
         """Freeze what was emitted: it is the intake of the next wave."""
         self._wave_began = time.perf_counter()
         self._failures_reported = 0
-        now, waited = self._clock(), self._waited_s()
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
-        self._intake = self._in_flight.begin(taken, now, now - waited)
+        self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
             host.wake()
         if self._failed is not None and self._failed.has_dead:
@@ -218,7 +215,7 @@ class RichSpouts:
         self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
         self.timed_out_messages = timed_out(settlements)
         self.failures = failed_trees(settlements)
-        self.complete_ms = _complete_ms(settlements, time.monotonic())
+        self.complete_ms = _complete_ms(settlements, self._clock())
         for (component, task), settlement in settlements.items():
             for message in settlement.failed:
                 _log.warning(

@@ -27,11 +27,12 @@ class SpoutHost(HostedSpout):
         plan: ExecutionPlan,
         task: TaskKey,
         flow: FlowControl,
+        clock: Callable[[], float],
         on_change: Callable[
             [], None
         ],  # called when the first tuple of a wave waits, and when the spout fails or drains
     ) -> None:
-        super().__init__(plan, task, flow)
+        super().__init__(plan, task, flow, clock)
         self.failure: AnchorboltError | None = None
         self._on_change = on_change
         self._changed = threading.Condition()
