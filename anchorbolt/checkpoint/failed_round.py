@@ -17,7 +17,7 @@ class FailedRound:
 
     at: float  # when it failed, in seconds since 1970
     reason: str  # one line, at most 1,000 characters
-    component: str  # whose code raised; empty if no code of the user did
+    component: str  # that raised; empty if no code of the user did
     task_index: int  # of its task; -1 if no code of the user raised
     traceback: str  # of that code, at most about 4,000 characters; empty if no code of the user raised
 

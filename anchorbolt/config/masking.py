@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -43,16 +42,23 @@ def secrets_in(value: Any, key: str = "") -> Iterator[str]:
 
 
 class Masking:
-    """Removes known secrets from JSON and from other text."""
+    """Removes known secrets from texts."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         """Texts of less than four characters are not removed: they are parts of other words."""
-        # As they are in JSON; the longest first, because one secret may hold another.
-        hidden = {json.dumps(each)[1:-1] for each in secrets if len(each) >= _SHORTEST_SECRET}
-        self._secrets = [each.encode() for each in sorted(hidden, key=len, reverse=True)]
+        hidden = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
+        self._secrets = sorted(hidden, key=len, reverse=True)  # because one secret may hold another
 
-    def without_secrets(self, text: bytes) -> bytes:
-        """Return a text, JSON or not, without secrets."""
-        for secret in self._secrets:
-            text = text.replace(secret, MASK.encode())
-        return text
+    def without_secrets(self, value: Any) -> Any:
+        """Return a value of JSON whose texts hold no secret. Names of fields and numbers are left as they are."""
+        if not self._secrets:
+            return value
+        if isinstance(value, str):
+            for secret in self._secrets:
+                value = value.replace(secret, MASK)
+            return value
+        if isinstance(value, Mapping):
+            return {name: self.without_secrets(item) for name, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.without_secrets(item) for item in value]
+        return value

@@ -70,8 +70,4 @@ class Answers:
 
     def encoded(self, value: Any) -> bytes:
         """Return a value as JSON without secrets."""
-        return self.without_secrets(json.dumps(value, separators=(",", ":")).encode())
-
-    def without_secrets(self, text: bytes) -> bytes:
-        """Return a text without secrets."""
-        return self._masking.without_secrets(text)
+        return json.dumps(self._masking.without_secrets(value), separators=(",", ":")).encode()

@@ -124,7 +124,7 @@ class UiApp:
         if shown.metrics is None:
             raise HTTPException(404, "there are no metrics: the topology has not started, or has ended long ago")
         text, content_type = shown.metrics.for_client(request.headers.get("accept", ""))
-        return Response(shown.answers.without_secrets(text), headers={"Content-Type": content_type})
+        return Response(text, headers={"Content-Type": content_type})
 
     async def _openapi(self, request: Request) -> Response:
         return self._answer("openapi", lambda seen: description())
@@ -183,7 +183,7 @@ class UiApp:
 
     async def _now(self, request: Request) -> Response:
         self._check_id(request)
-        return self._answer("now", lambda seen: {**now(seen), "canStop": bool(self.shown.actions)})
+        return self._answer("now", lambda seen: {**now(seen), "canAct": bool(self.shown.actions)})
 
     async def _waves(self, request: Request) -> Response:
         self._check_id(request)

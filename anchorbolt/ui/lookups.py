@@ -90,11 +90,14 @@ class Lookups:
                 answer.set_result(made)
 
         def work() -> None:
-            made, failure = None, None
+            made: Json | None = None
+            failure: Exception | None = None
             try:
                 made = self._found(component, text, began)
             except Exception as error:
                 failure = error
+            except BaseException as error:  # of the user's codec, whose thread must give back its place
+                failure = LookupRefused(409, f"the key cannot be looked up: {type(error).__name__}")
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(end, made, failure)
 

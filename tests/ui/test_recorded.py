@@ -55,7 +55,7 @@ def test_a_history_answers_as_a_run_does_without_the_figures_of_tasks(location: 
         assert topology["recovery"]["action"] == "started"
         edges = [(each["source"], each["target"], each["perSecond"]) for each in client.json(f"{WORDS}/graph")["edges"]]
         assert edges == [("lines", "split", None), ("split", "count", None)]
-        assert client.json(f"{WORDS}/now")["canStop"] is False
+        assert client.json(f"{WORDS}/now")["canAct"] is False
         assert client.ask("/readyz")[0] == 503
         assert client.ask("/metrics")[0] == 404
     finally:

@@ -145,7 +145,7 @@ def test_without_actions_nobody_stops_a_run(serve: Callable[..., UiServer], ende
     server.show(ended)
     client = Client(server.address)
     assert client.ask(STOP, "POST", BEARER)[0] == 403
-    assert client.json("/api/v1/topology/words/now")["canStop"] is False
+    assert client.json("/api/v1/topology/words/now")["canAct"] is False
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class Pump:
         self._draining = threading.Event()
         self._pause = Pause()
         self._held_since: float | None = None  # when a pause or the end began, by `time.monotonic`
+        self._ends_since: float | None = None  # the same of the end
         self._aborted = False
         self._thread: int | None = None
 
@@ -126,6 +127,8 @@ class Pump:
 
     def _drain(self) -> None:
         self._hold()
+        if self._ends_since is None:
+            self._ends_since = self._held_since or time.monotonic()  # `resume` on another thread forgets the former
         self._draining.set()
         if self._spouts.rich is not None:
             self._spouts.rich.drain()
@@ -181,7 +184,7 @@ class Pump:
 
     def _has_run_out(self) -> bool:
         """Return whether no wave is needed any more for what the spouts had emitted before they were held."""
-        held_s = time.monotonic() - (self._held_since or math.inf)
+        held_s = time.monotonic() - (self._ends_since or self._held_since or math.inf)
         # A spout in a call that does not return may still emit, but it is not waited for without end.
         emits_no_more = self._spouts.is_drained or held_s >= _CLOSE_S
         return (emits_no_more and self._spouts.is_settled) or held_s >= self._plan.settings.message_timeout_secs

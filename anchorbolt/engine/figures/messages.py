@@ -18,9 +18,9 @@ def of_messages(families: Families, run: RunHandle) -> Iterator[Metric]:
     yield families.gauge("messages_in_flight", "Messages neither acked nor failed.", run.messages_in_flight)
     text = "Time since the oldest message in flight was emitted; 0 without one."
     yield families.gauge("oldest_message_seconds", text, run.oldest_message_s)
-    throttle = run.throttle
+    throttle, ended = run.throttle, run.status.value != "RUNNING"
     text = "1 while back pressure holds the rich spouts."
-    yield families.gauge("throttled", text, int(throttle is not None and throttle.reason != ""))
+    yield families.gauge("throttled", text, int(throttle is not None and throttle.reason != "" and not ended))
     text = "Time for which back pressure has held the rich spouts."
     yield families.counter("throttled_seconds", text, [((), 0.0 if throttle is None else throttle.total_seconds)])
     text = "Messages that timed out, by the task that held a tuple of them last; without a name if it is not known."

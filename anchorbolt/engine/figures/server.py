@@ -1,17 +1,11 @@
-"""Shows the metrics of a run to Prometheus, over HTTP on this machine's loopback address.
-
-A driver needs its threads and open files for other things, so the server keeps few connections, and none for long. If
-there are more, the oldest is ended: slow clients, however many, keep out no other.
-"""
+"""Shows the metrics of a run to Prometheus, over HTTP on this machine's loopback address."""
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -19,12 +13,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from anchorbolt.errors import ConfigError
+from anchorbolt.util.limited_server import LimitedServer
 from anchorbolt.util.loopback import LOOPBACK_NAMES, name_of
 
 HOST = "127.0.0.1"
 _FRESH_S = 1.0
 _TIMEOUT_S = 10.0  # for a client to send its request and to take the answer
-_MOST_CONNECTIONS = 50
 
 
 class MetricsText:
@@ -89,41 +83,12 @@ class MetricsServer:
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(LimitedServer, HTTPServer):
     request_queue_size = 1024
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self._lock = threading.Lock()
-        self._connected: dict[socket.socket, float] = {}  # since when, oldest first
-        super().__init__(address, handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            self._connected[request] = time.monotonic()
-            surplus = len(self._connected) - _MOST_CONNECTIONS
-            self._end(list(self._connected)[: max(0, surplus)])
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._connected.pop(request, None)
-        super().shutdown_request(request)
-
-    def service_actions(self) -> None:
-        with self._lock:
-            latest = time.monotonic() - _TIMEOUT_S
-            self._end([each for each, since in self._connected.items() if since < latest])
+    longest_s = _TIMEOUT_S
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a client that goes away is not an event."""
-
-    def _end(self, connections: list[socket.socket]) -> None:
-        """End connections: what their threads wait for fails, and these close them. Called with the lock."""
-        for each in connections:
-            del self._connected[each]
-            with suppress(OSError):  # the client has ended it already
-                each.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

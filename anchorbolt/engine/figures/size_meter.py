@@ -89,7 +89,7 @@ class SizeMeter:
                 sizes[task] = self._size(namespace)
             else:
                 self._sizes.add(sizes, self._clock())
-        except Exception:  # of the store; the run itself says what ails it
+        except Exception:  # of the store; the run reports the error itself
             _log.debug("the sizes of the states could not be measured", exc_info=True)
             return _AGAIN_S
         took_s, computed_s = self._clock() - began, self._cpu_clock() - began_cpu

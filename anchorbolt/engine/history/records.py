@@ -102,10 +102,8 @@ def encoded(record: Record) -> bytes:
 
 def without_secrets(record: Record, masking: Masking) -> Record:
     """Return a record whose texts, which may be those of a user's exception, hold no secret of the configuration."""
-    if not any(record.get(name) for name in ("failures", "raised", "letters", "failure")):
-        return record
-    masked: Record = json.loads(masking.without_secrets(json.dumps(record).encode()))
-    return masked
+    texts = {name: record[name] for name in ("failures", "raised", "letters", "failure") if record.get(name)}
+    return {**record, **masking.without_secrets(texts)} if texts else record
 
 
 def decoded(lines: Iterable[bytes]) -> list[Record]:

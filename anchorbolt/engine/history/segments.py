@@ -1,8 +1,8 @@
 """The files of a history: `anchorbolt/history/<generation>-<number>.jsonl`, each with at most 100 records.
 
 A driver writes only files of its own generation, so a driver that was replaced destroys nothing. It takes over the
-records of the newest file if that is not full, and so all files but the last one are full, however often drivers start.
-The driver before it may be alive, and write its end to that file meanwhile: then the file stays.
+records of the newest file if that is not full, and so nearly all files are full, however often drivers start. The
+driver before it may be alive, and write its end to that file meanwhile: then the file stays.
 """
 
 from __future__ import annotations

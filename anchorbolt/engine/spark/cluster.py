@@ -133,5 +133,6 @@ class SparkRunHandle(RunHandle):
     @property
     def long_calls(self) -> Sequence[LongCall]:
         assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
-        calls = [*super().long_calls, *self._runner.calls.calls()]
+        told = () if self._runner.calls is None else self._runner.calls.calls()
+        calls = [*super().long_calls, *told]
         return sorted(calls, key=lambda each: -each.seconds)

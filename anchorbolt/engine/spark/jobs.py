@@ -63,7 +63,7 @@ def _accumulator(session: SparkSession, application: str) -> Ended:
 class RoundJobs:
     """The jobs of one plan. Of several that run at the same time, each has a `RoundJobs` of its own."""
 
-    calls: IntakeAddress  # where workers tell of long calls; set before `with_bolts`
+    calls: IntakeAddress | None = None  # where workers tell of long calls; set before `with_bolts`
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, pickled: bytes | None = None) -> None:
         self._session = session

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
-from anchorbolt.engine.spark.intake.calls_server import CallServer
+from anchorbolt.engine.spark.intake.calls_server import call_server
 from anchorbolt.engine.spark.intake.server import IntakeServer
 from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
 from anchorbolt.engine.spark.query import WaveQuery
@@ -47,8 +47,8 @@ class SparkRunner:
         if plan.graph.stream_spouts:
             known = known_sources(plan, folder)
             sources = source_rows(session, plan, self.jobs.pickled, known)  # may be refused, so before the intake
-        self.calls = CallServer(session)
-        self.jobs.calls = self.calls.address
+        self.calls = call_server(session)
+        self.jobs.calls = None if self.calls is None else self.calls.address
         if self.spouts is not None:
             if plan.rich_spout_tasks or plan.replays_letters:
                 self._intake = IntakeServer(session, self.spouts)

@@ -110,7 +110,7 @@ def _intake(
 
 
 def _bolts(
-    plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended, IntakeAddress], batches: _Batches
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended, IntakeAddress | None], batches: _Batches
 ) -> _Batches:
     level, ended, calls = argument
     report_long_calls(calls)
@@ -126,7 +126,7 @@ def _bolts(
 
 
 def _emit(
-    plan: ExecutionPlan, context: TaskContext, argument: tuple[IntakeAddress, IntakeAddress], batches: _Batches
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[IntakeAddress, IntakeAddress | None], batches: _Batches
 ) -> _Batches:
     address, calls = argument
     report_long_calls(calls)

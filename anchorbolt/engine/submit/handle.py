@@ -69,6 +69,7 @@ class RunHandle(ObservedRun):
             self._spout = checkpoint_spout(plan, folder, runner)
         except BaseException:
             self._start.close()
+            runner.close_instances()
             raise
         try:
             self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
@@ -184,22 +185,30 @@ class RunHandle(ObservedRun):
 
     def _watch(self) -> None:
         try:
+            self._end(self._wait())
+        finally:
+            self._ended.set()
+
+    def _wait(self) -> BaseException | None:
+        try:
             failure = self._waves.wait()
         except BaseException as error:
             failure = error
         if self._watch_of_store is not None:
             self._watch_of_store.close()
             failure = failure or self._watch_of_store.loss
+        return failure
+
+    def _end(self, failure: BaseException | None) -> None:
         if failure is not None:
             status = RunStatus.FAILED
         else:
             status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
-        txid = self._spout.record.txid
-        self._record(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
         # What shows the run says so at once: cleaning up may take seconds, if the store is away.
         self._failure, self._status = failure, status
+        txid = self._spout.record.txid
+        self._record(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
         self._clean_up()
-        self._ended.set()
 
     def _clean_up(self) -> None:
         shown = (self._history, self._start, self._watch_of_store, self.state_sizes)

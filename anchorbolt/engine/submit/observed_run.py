@@ -108,9 +108,9 @@ class ObservedRun:
 
     @property
     def throttle(self) -> Throttle | None:
-        """What holds the rich spouts back now; None if the topology has none, or the run has ended."""
+        """What holds the rich spouts back now; None if the topology has none."""
         spouts = self._runner.spouts
-        return None if spouts is None or spouts.rich is None or self._ended.is_set() else spouts.rich.throttle()
+        return None if spouts is None or spouts.rich is None else spouts.rich.throttle()
 
     @property
     def losses(self) -> int:

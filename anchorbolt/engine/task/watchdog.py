@@ -98,7 +98,7 @@ def long_calls(topology: str) -> list[LongCall]:
     return _long_calls(topology)
 
 
-def tell_long_calls(tell: _Tell) -> None:
+def tell_long_calls(tell: _Tell | None) -> None:
     """Have `tell` called about every two seconds while calls of this process have not returned for so long.
 
     It is called once more, without a call, when all have returned.
@@ -134,7 +134,7 @@ def _watch() -> None:
         if _tell is not None:
             calls = _long_calls()
             if calls or was_long:
-                _tell(calls)
+                _tell_of(calls)
             was_long = bool(calls)
         limits = [limit for each in list(_watched.values()) for limit in (each.warn_s, each.end_s) if limit]
         if not limits:
@@ -144,6 +144,14 @@ def _watch() -> None:
         stacks = sys._current_frames()
         for thread, each in list(_watched.items()):
             _look(each, stacks.get(thread))
+
+
+def _tell_of(calls: Sequence[LongCall]) -> None:
+    assert _tell is not None
+    try:
+        _tell(calls)
+    except Exception:  # the watchdog has more to do than to tell
+        _log.debug("long calls could not be told", exc_info=True)
 
 
 def _look(watched: _Watched, stack: FrameType | None) -> None:

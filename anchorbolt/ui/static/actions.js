@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 
 export function actions(now, act) {
-  if (!now.canStop) return null;
+  if (!now.canAct) return null;
   const button = (name, action, text) => h("button", { id: name, type: "button", onclick: () => act(action) }, text);
   const isPaused = now.status === "INACTIVE";
   return (isPaused || now.status === "ACTIVE") && h("span", { class: "choice" },

@@ -14,7 +14,7 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.spark.batches.metadata_server import BatchServer
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
-from anchorbolt.engine.spark.intake.calls_server import CallServer
+from anchorbolt.engine.spark.intake.calls_server import call_server
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
@@ -37,8 +37,6 @@ class SparkBatchRunner:
         self._pickled = plan.pickled()
         self._commit_plan = plan.commit_phase()
         self.jobs = RoundJobs(session, self._commit_plan)  # of the commit phases
-        self.calls = CallServer(session)
-        self.jobs.calls = self.calls.address
         self._state_commits = RoundJobs(session, self._commit_plan, self.jobs.pickled)
         self._ranges: RangeReader | None = None
         if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
@@ -49,9 +47,11 @@ class SparkBatchRunner:
         self._server: BatchServer | None = None
         self.waves = BatchWaves(plan, self._background.start)
         self._commit: DataFrame | None = None
+        self.calls = call_server(session)  # after what may be refused
+        self.jobs.calls = None if self.calls is None else self.calls.address
         if self._commit_plan.levels:
             tasks = self.jobs.one_row_each(len(self._commit_plan.levels[0]))
-            first = tasks.mapInArrow(self.jobs.stage("commit", (self.jobs.ended, self.calls.address)), ENVELOPE_SCHEMA)
+            first = tasks.mapInArrow(self.jobs.stage("commit", (self.jobs.ended, self.jobs.calls)), ENVELOPE_SCHEMA)
             self._commit = self.jobs.with_bolts(first, first_level=2)
         self._runs = (plan.run_id, self._commit_plan.run_id)
         for run_id in self._runs:
@@ -115,12 +115,12 @@ class SparkBatchRunner:
     def _new_chain(self) -> _Chain:
         assert self._server is not None
         jobs = RoundJobs(self._session, self._plan, self._pickled)
-        jobs.calls = self.calls.address
+        jobs.calls = self.jobs.calls
         if self._ranges is not None:
             self._chains.append(_Chain(jobs, None))
             return self._chains[-1]
         tasks = len(self._plan.tasks[self._plan.batch_spout])
-        emit = jobs.stage("emit", (self._server.address, self.calls.address))
+        emit = jobs.stage("emit", (self._server.address, jobs.calls))
         emitted = jobs.one_row_each(tasks).mapInArrow(emit, ENVELOPE_SCHEMA)
         self._chains.append(_Chain(jobs, jobs.with_bolts(emitted)))
         return self._chains[-1]

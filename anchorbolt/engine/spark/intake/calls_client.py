@@ -15,9 +15,9 @@ _log = logging.getLogger("anchorbolt.engine")
 _TIMEOUT_S = 2.0
 
 
-def report_long_calls(address: IntakeAddress) -> None:
-    """Have this process tell the driver at this address of long calls, from now on."""
-    tell_long_calls(partial(_tell, address))
+def report_long_calls(address: IntakeAddress | None) -> None:
+    """Have this process tell the driver at this address of long calls, from now on; nobody without one."""
+    tell_long_calls(None if address is None else partial(_tell, address))
 
 
 def _tell(address: IntakeAddress, calls: Sequence[LongCall]) -> None:

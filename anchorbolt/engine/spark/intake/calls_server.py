@@ -1,5 +1,6 @@
 """The driver's side of long calls on Spark: keeps what workers tell of calls that have not returned."""
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -8,10 +9,22 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.engine.spark.intake.worker_server import WorkerServer
 from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.errors import ConfigError
 from anchorbolt.serialization import unpack
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _FRESH_S = 10.0
 """A worker tells of a call every two seconds. One that has not told for so long has ended."""
+
+
+def call_server(session: SparkSession) -> "CallServer | None":
+    """Return a server, or None if the driver cannot listen: then a run does not tell of its workers' long calls."""
+    try:
+        return CallServer(session)
+    except ConfigError as error:
+        _log.warning("calls of workers that do not return are not shown: %s", error)
+        return None
 
 
 class CallServer(WorkerServer):

@@ -7,23 +7,25 @@ import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Iterator
-from socketserver import StreamRequestHandler, ThreadingTCPServer
+from socketserver import StreamRequestHandler
 
 from pyspark.sql import SparkSession
 
 from anchorbolt.engine.spark.intake.client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
 from anchorbolt.errors import ConfigError
+from anchorbolt.util.limited_server import LimitedServer
 
 _log = logging.getLogger("anchorbolt.engine")
 
 _SECRET_BYTES = 32
 
 
-class WorkerServer(ThreadingTCPServer):
+class WorkerServer(LimitedServer):
     """Answers requests of tasks, with a thread for each task that asks."""
 
-    daemon_threads = True
     request_queue_size = 128
+    most_connections = 500  # of which none has shown the secret yet
+    longest_s = TIMEOUT_S  # without the secret
     longest_request = 4096  # bytes
 
     def __init__(self, session: SparkSession) -> None:
@@ -43,7 +45,7 @@ class WorkerServer(ThreadingTCPServer):
                 key="spark.driver.bindAddress",
             ) from error
         self.address = IntakeAddress(host, self.server_address[1], secrets.token_bytes(_SECRET_BYTES))
-        threading.Thread(target=self.serve_forever, name="anchorbolt-intake", daemon=True).start()
+        threading.Thread(target=self.serve_forever, name=f"anchorbolt-{type(self).__name__}", daemon=True).start()
 
     @abstractmethod
     def answers(self, request: bytes) -> Iterator[bytes]:
@@ -52,6 +54,7 @@ class WorkerServer(ThreadingTCPServer):
     def close(self) -> None:
         self.shutdown()
         self.server_close()
+        self.end_connections()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a task that is gone, or a stranger: the round finds out if something is missing."""
@@ -66,6 +69,7 @@ class _Handler(StreamRequestHandler):
     def handle(self) -> None:
         if not hmac.compare_digest(self.rfile.read(_SECRET_BYTES), self.server.address.secret):
             return
+        self.server.trust(self.connection)
         while request := read_frame(self.rfile, self.server.longest_request):
             for answer in self.server.answers(request):
                 self.wfile.write(frame_of(answer))
