@@ -115,7 +115,7 @@ def run(
             "--ui-port",
             metavar="PORT",
             help="Show a page of the topology on this port of 127.0.0.1, and its REST API; 0 chooses a free one. "
-            "Overrides topology.ui.port. Needs anchorbolt[ui].",
+            "Overrides topology.ui.port. Needs anchorbolt\\[ui].",
         ),
     ] = None,
     ui_actions: Annotated[

@@ -33,9 +33,9 @@ ACTIONS = {
 def actions_on(handle: RunHandle, stop: Callable[[], None] | None = None) -> Actions:
     """Return the actions on a run. `stop` is called instead of the handle's, and must return at once."""
     return {
-        "activate": partial(_done, handle, handle.resume),
+        "activate": partial(_resume, handle),
         "deactivate": partial(_pause, handle),
-        "stop": partial(_done, handle, stop or partial(_stop, handle)),
+        "stop": partial(_done, stop or partial(_stop, handle)),
     }
 
 
@@ -52,9 +52,12 @@ def act(request: Request, name: str, actions: Actions, answers: Answers) -> Resp
     return Response(answers.encoded(done), media_type="application/json")
 
 
-def _done(handle: RunHandle, call: Callable[[], None]) -> bool:
-    if handle.status.value != "RUNNING":
-        return False
+def _resume(handle: RunHandle) -> bool:
+    handle.resume()
+    return handle.status.value == "RUNNING"
+
+
+def _done(call: Callable[[], None]) -> bool:
     call()
     return True
 

@@ -62,7 +62,7 @@ trees expire before their time
 trees of an earlier run never expire
     acker.in_flight.inherit: self._timeout_s is not None -> False
 a tree that is open has no deadline
-    acker.in_flight._keep_time: self._cohorts.append(...) -> pass
+    acker.in_flight._keep_deadlines: self._cohorts.append(...) -> pass
 trees of an earlier run are kept although nobody can be told of them
     engine.spouts.rich_spouts._inherit: [(each.acker, each.root) for each in found if each.spout in forgetful] -> []
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from anchorbolt.engine.history.records import Record
-from anchorbolt.util.messages import counted
+from anchorbolt.util.messages import counted, last_line
 from anchorbolt.util.values import printable
 
 _WIDTH = 60
@@ -17,7 +17,8 @@ def line_of(record: Record) -> str:
     if record["kind"] == "start":
         return f"{shown}generation {record['generation']} {record.get('action', '')} at txid {record['txid']}"
     if record["kind"] == "end":
-        failure = str(record.get("failure", "")).partition("\n")[0]
+        text = str(record.get("failure", "")).strip()
+        failure = last_line(text) if text.startswith("Traceback") else text.partition("\n")[0]
         why = f": {record.get('error', 'error')}: {printable(failure)}" if failure else ""
         return f"{shown}{str(record.get('status', 'ended')).lower()} at txid {record['txid']}{why}"
     phases = record.get("phases_ms", {})

@@ -18,6 +18,7 @@ from anchorbolt.engine.driver.rounds import PHASES, WaveReport
 from anchorbolt.engine.history.failures import Letter, letters_in_record, raised_in
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.util.messages import bounded
 
 Record = Mapping[str, Any]
 
@@ -47,7 +48,7 @@ def end_record(generation: int, txid: int, status: str, failure: BaseException |
     """Return the record of the end of a run; `txid` is the last committed one."""
     record = {"kind": "end", "at": at, "generation": generation, "txid": txid, "status": status}
     if failure is not None:
-        record |= {"error": type(failure).__name__, "failure": str(failure)[:_MOST_TEXT]}
+        record |= {"error": type(failure).__name__, "failure": bounded(str(failure), _MOST_TEXT)}
     return record
 
 

@@ -54,7 +54,8 @@ def test_the_drivers_traffic_with_hbase_does_not_depend_on_the_number_of_staged_
     assert staged == [TASKS * size for size in WAVES]
     small, large = (after - before for before, after in pairwise(seen))
     assert small > 0
-    assert abs(large - small) < 2000, "bytes; the large wave stages 12.8 MB"
+    # A wave that lasts longer has more of the driver's questions in it whether the store is there: two a second.
+    assert abs(large - small) < 50_000, "bytes; the large wave stages 12.8 MB"
     points = {reached.point for reached in on_driver}
     assert FaultPoint.NAMESPACES_COMMITTED in points
     assert not points & {FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED}

@@ -20,7 +20,8 @@ WRAPPED = StreamingQueryException("An exception was raised by the Python Proxy")
 
 def started(spout: Mock, ends_with: Exception, folder: Mock | None = None) -> WaveQuery:
     """Return a started query that ends with an error."""
-    query = WaveQuery(Mock(), folder or Mock(), Mock(), Mock(), Mock())
+    plan = Mock(**{"graph.stream_spouts": ["lines"]})
+    query = WaveQuery(plan, folder or Mock(), Mock(), Mock(), Mock())
     query.start(spout, Mock(), until_empty=False)
     query.query = Mock()
     query.query.awaitTermination.side_effect = ends_with
