@@ -146,8 +146,7 @@ class ObservedRun:
     @property
     def waiting(self) -> Mapping[str, float]:
         """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
-        away = {} if self._watch_of_store is None else self._watch_of_store.waiting
-        return {**away, **self._spout.waiting}
+        return longest({} if self._watch_of_store is None else self._watch_of_store.waiting, self._spout.waiting)
 
     def state(self, component: str) -> dict[Any, Any]:
         """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
@@ -210,3 +209,9 @@ class ObservedRun:
             self._failed_records.append(record)
         if self._history is not None:
             self._history.add(record)
+
+
+def longest(*waits: Mapping[str, float]) -> Mapping[str, float]:
+    """Return what is waited for, each for the longest time that one of several knows: the first notices it first."""
+    names = dict.fromkeys(name for each in waits for name in each)
+    return {name: max(each.get(name, 0.0) for each in waits) for name in names}
