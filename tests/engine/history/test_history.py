@@ -70,6 +70,13 @@ def test_the_reasons_of_failures_hold_no_secret_of_the_configuration() -> None:
     assert without_secrets(wave(0), Masking(["wave"])) == wave(0)
 
 
+@pytest.mark.parametrize("secret", ["1795", "true", "txid", "failures"])
+def test_a_secret_that_is_a_number_or_the_name_of_a_field_leaves_the_record_whole(secret: str) -> None:
+    record = {**wave(1795), "failures": [f"no {secret} here"], "true": True}
+    masked = without_secrets(record, Masking([secret]))
+    assert masked == {**record, "failures": ["no *** here"]}
+
+
 def test_drivers_that_start_again_and_again_keep_as_much(folder: Folder) -> None:
     for generation in range(1, 400):
         HistoryFiles(folder, generation).write([wave(3 * generation + number, generation) for number in range(3)])

@@ -1,6 +1,13 @@
 """What a run tells of itself, where no other test sees it."""
 
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine.submit.handle import RunStatus
 from anchorbolt.engine.submit.observed_run import longest
+from tests.engine.jobs import feeder, word_count
 
 
 def test_a_wait_does_not_begin_anew_when_a_second_one_notices_the_same() -> None:
@@ -9,3 +16,14 @@ def test_a_wait_does_not_begin_anew_when_a_second_one_notices_the_same() -> None
         "the state store": 5.7,
         "the sink": 2.0,
     }
+
+
+def test_a_run_ends_although_its_end_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*_: Any) -> None:
+        raise ValueError("not written")
+
+    monkeypatch.setattr("anchorbolt.engine.submit.handle.end_record", raises)
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+    handle: RunHandle = LocalCluster().submit(word_count(feeder("a b")), until_empty=True)
+    assert handle.await_termination(60)
+    assert handle.status is RunStatus.FINISHED
