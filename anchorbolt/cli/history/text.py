@@ -17,8 +17,7 @@ def line_of(record: Record) -> str:
     if record["kind"] == "start":
         return f"{shown}generation {record['generation']} {record.get('action', '')} at txid {record['txid']}"
     if record["kind"] == "end":
-        text = str(record.get("failure", "")).strip()
-        failure = last_line(text) if text.startswith("Traceback") else text.partition("\n")[0]
+        failure = _reason(str(record.get("failure", "")).strip())
         why = f": {record.get('error', 'error')}: {printable(failure)}" if failure else ""
         return f"{shown}{str(record.get('status', 'ended')).lower()} at txid {record['txid']}{why}"
     phases = record.get("phases_ms", {})
@@ -28,13 +27,22 @@ def line_of(record: Record) -> str:
     if record.get("keys_staged"):
         parts.append(f"{counted(record['keys_staged'], 'key')} staged")
     if record.get("rounds", 1) > 1:
-        reasons = record.get("failures") or ["unknown"]
-        parts.append(f"{record['rounds']} rounds, the first failed: {printable(str(reasons[0]))}")
+        reasons = record.get("failures")
+        why = f"the first failed: {printable(str(reasons[0]))}" if reasons else "to leave out what fails"
+        parts.append(f"{record['rounds']} rounds, {why}")
     if record.get("dead_letters"):
         parts.append(counted(record["dead_letters"], "dead letter"))
     if record.get("throttled"):
         parts.append(f"throttled: {printable(str(record['throttled']))}")
     return shown + ", ".join(parts)
+
+
+def _reason(text: str) -> str:
+    """Return an error's text as one line: of a user's traceback the exception, and then who raised it."""
+    if not text.startswith("Traceback"):
+        return text.partition("\n")[0]
+    traceback, _, message = text.partition("\n\n")
+    return ", ".join(filter(None, (last_line(traceback), message.partition("\n")[0])))
 
 
 def plotted(records: Sequence[Record]) -> Iterator[str]:
