@@ -63,6 +63,7 @@ class CommittedWave:
     round_failures: Sequence[FailedRound]  # the first ten
     reports: Sequence[Any]
     dead_letters: Sequence[DeadLetter]
+    failed_ms: float  # the rounds before the last, and the time between them
     round_ms: float  # the last round
     decide_ms: float
     commit_ms: float
@@ -216,7 +217,7 @@ class CheckpointSpout:
         transaction = self._last.begin()
         self._current = current = CurrentWave(transaction.txid)
         losses = self._losses = Losses(self._retry.timeout_s, self._max_batch_retries)
-        rounds = failures = 0
+        rounds, failures, began = 0, 0, perf_counter()
         backoff = self._retry.backoff()
         while True:
             rounds += 1
@@ -265,6 +266,7 @@ class CheckpointSpout:
             round_failures=current.failures,
             reports=prepared.reports,
             dead_letters=prepared.dead_letters,
+            failed_ms=(started - began) * 1000,
             round_ms=(decided - started) * 1000,
             decide_ms=(committed - decided) * 1000,
             commit_ms=(perf_counter() - committed) * 1000,

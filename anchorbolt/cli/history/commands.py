@@ -34,7 +34,7 @@ def history(
 
     The last 10,000 are kept at the checkpoint location, across drivers.
     """
-    from anchorbolt.cli.history.text import line_of, plotted
+    from anchorbolt.cli.history.text import duration_ms, line_of, plotted
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
     from anchorbolt.engine.history.failures import has_failed
@@ -45,7 +45,7 @@ def history(
     if only_failed:
         records = [each for each in records if has_failed(each)]
     if slow is not None:
-        records = [each for each in records if each.get("total_ms", -1) >= slow]
+        records = [each for each in records if each["kind"] == "wave" and duration_ms(each) >= slow]
     records = records[-last:]
     if as_json:
         for record in records:

@@ -23,18 +23,23 @@ def line_of(record: Record) -> str:
     phases = record.get("phases_ms", {})
     checkpoint = sum(phases.get(name, 0) for name in ("prepare", "decide", "commit"))
     tuples = counted(sum(record.get("executed", {}).values()), "tuple")
-    parts = [f"wave {record['txid']}: {record.get('total_ms', 0):,.0f} ms, checkpoint {checkpoint:,.0f} ms, {tuples}"]
+    parts = [f"wave {record['txid']}: {duration_ms(record):,.0f} ms, checkpoint {checkpoint:,.0f} ms, {tuples}"]
     if record.get("keys_staged"):
         parts.append(f"{counted(record['keys_staged'], 'key')} staged")
     if record.get("rounds", 1) > 1:
         reasons = record.get("failures")
         why = f"the first failed: {printable(str(reasons[0]))}" if reasons else "to leave out what fails"
-        parts.append(f"{record['rounds']} rounds, {why}")
+        parts.append(f"{record['rounds']} rounds, all but the last in {record.get('failed_ms', 0):,.0f} ms, {why}")
     if record.get("dead_letters"):
         parts.append(counted(record["dead_letters"], "dead letter"))
     if record.get("throttled"):
         parts.append(f"throttled: {printable(str(record['throttled']))}")
     return shown + ", ".join(parts)
+
+
+def duration_ms(record: Record) -> float:
+    """Return how long a wave took, with the rounds of it that failed."""
+    return float(record.get("total_ms", 0) + record.get("failed_ms", 0))
 
 
 def _reason(text: str) -> str:

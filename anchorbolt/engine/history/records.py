@@ -58,10 +58,11 @@ def wave_record(
     tasks: Sequence[TaskReport],
     at: float,
     *,
+    failed_ms: float = 0.0,
     failed_rounds: Sequence[FailedRound] = (),
     letters: Sequence[Letter] = (),
 ) -> Record:
-    """Return the record of a committed wave, with its failed rounds and dead letters."""
+    """Return the record of a committed wave, with its failed rounds, the time that they took, and its dead letters."""
     record = {
         "kind": "wave",
         "at": at,
@@ -69,6 +70,7 @@ def wave_record(
         "txid": report.txid,
         "batch_id": report.batch_id,
         "total_ms": round(report.total_ms, 1),
+        "failed_ms": round(failed_ms, 1),
         "phases_ms": {phase: round(getattr(report, f"{phase}_ms"), 1) for phase in PHASES},
         "rounds": report.rounds,
         "losses": report.losses,

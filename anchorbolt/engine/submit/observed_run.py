@@ -199,7 +199,7 @@ class ObservedRun:
         letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
         self._letters += letters
         told, failed = (self._recovery.generation, report, wave.reports), wave.round_failures
-        self._record(wave_record(*told, time.time(), failed_rounds=failed, letters=letters))
+        self._record(wave_record(*told, time.time(), failed_ms=wave.failed_ms, failed_rounds=failed, letters=letters))
         self._reports.append(report)
 
     def _record(self, record: Record) -> None:

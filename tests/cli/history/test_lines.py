@@ -6,7 +6,7 @@ import pytest
 
 from anchorbolt.cli.history.text import line_of
 
-WAVE = {"kind": "wave", "at": 0.0, "generation": 1, "txid": 4, "rounds": 3}
+WAVE = {"kind": "wave", "at": 0.0, "generation": 1, "txid": 4, "rounds": 3, "total_ms": 5.0, "failed_ms": 1200.0}
 END = {"kind": "end", "at": 0.0, "generation": 1, "txid": 4, "status": "FAILED", "error": "BoltError"}
 RAISED = (
     "Traceback (most recent call last):\n  File \"job.py\", line 3, in execute\nValueError: no\n\nraised by bolt 'b'.\n"
@@ -18,8 +18,11 @@ RAISED = (
     [
         ({**END, "failure": RAISED}, "BoltError: ValueError: no, raised by bolt 'b'."),
         ({**END, "failure": "Redis did not answer.\nMore."}, "BoltError: Redis did not answer."),
-        ({**WAVE, "failures": ["ValueError: no"]}, "3 rounds, the first failed: ValueError: no"),
-        ({**WAVE, "dead_letters": 1}, "3 rounds, to leave out what fails, 1 dead letter"),
+        (
+            {**WAVE, "failures": ["ValueError: no"]},
+            "3 rounds, all but the last in 1,200 ms, the first failed: ValueError: no",
+        ),
+        ({**WAVE, "dead_letters": 1}, "3 rounds, all but the last in 1,200 ms, to leave out what fails, 1 dead letter"),
     ],
 )
 def test_a_line_tells_why(record: dict[str, Any], told: str) -> None:

@@ -64,7 +64,7 @@ def test_the_record_of_a_wave_is_short_enough_to_be_read_again_whatever_failed_i
     long = "Traceback\n" + "\N{SNOWMAN}" * 100_000
     failed = FailedRound(1.0, "\N{SNOWMAN}" * 1000, "bolt", 0, long[:4000])
     letters = [letter(long, msg_id="\N{SNOWMAN}" * 1000)] * 100
-    wave = CommittedWave(3, 3, 11, 0, [failed] * 10, [], letters, 1.0, 1.0, 1.0)
+    wave = CommittedWave(3, 3, 11, 0, [failed] * 10, [], letters, 1.0, 1.0, 1.0, 1.0)
     kept = [letter_of(3, each) for each in letters]
     record = wave_record(1, summarise(wave), [], 1.0, failed_rounds=wave.round_failures, letters=kept)
     assert len(encoded(record)) <= MOST_BYTES
