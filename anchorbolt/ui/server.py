@@ -232,7 +232,8 @@ def _check_token(host: str, token: Secret | None, *, is_loopback: bool, actions:
 
 def _listening(address: tuple[socket.AddressFamily, tuple[object, ...]], host: str, port: int) -> socket.socket:
     family, place = address
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol, asyncio sends what it has at once; without, an answer may wait 40 ms for the client's ACK.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)

@@ -94,6 +94,7 @@ class _Server(LimitedServer, HTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     metrics: MetricsText
     timeout = _TIMEOUT_S
+    disable_nagle_algorithm = True  # else the text waits for the client's ACK of the headers
     server_version = "anchorbolt"
     sys_version = ""
 
