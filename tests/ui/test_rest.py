@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -170,5 +171,5 @@ def test_what_is_not_there_is_refused_with_a_reason(client: Client, path: str, s
 
 
 def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_headers(server: UiServer) -> None:
-    # Only of such a socket asyncio turns off Nagle's algorithm, which costs 40 ms an answer on a connection that is kept.
+    # Only of such a socket asyncio turns off Nagle's algorithm, which costs 40 ms an answer on a kept connection.
     assert server._socket.proto == socket.IPPROTO_TCP
