@@ -9,6 +9,8 @@ from typing import Annotated
 from anchorbolt.cli.command import Location, Overrides, RunsConf, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 
+_POLL_S = 0.5
+
 
 @with_exit_code
 def ui(
@@ -32,9 +34,11 @@ def ui(
     settings = load_conf(file=conf, overrides=[*(overrides or ()), *port_set]).settings
     folder = checkpoint_folder(place, settings)
     server = UiServer.of_history(folder.location, partial(read_history, folder), settings)
-    print_line(f"page: {server.address}")
-    sys.stdout.flush()
     with suppress(KeyboardInterrupt):
-        threading.Event().wait()
+        print_line(f"page: {server.address}")
+        sys.stdout.flush()
+        # A signal that comes just before the thread sleeps does not wake it.
+        while not threading.Event().wait(_POLL_S):
+            pass
     server.close()
     return DONE
