@@ -71,7 +71,7 @@ class TaskTracker:
         self._news.expire(roots)
 
     def ack_all(self, tuples: int, lineage: Lineage | None) -> None:
-        """Ack a blob, of which so many tuples did not fail."""
+        """Ack a blob; `tuples` of it did not fail."""
         self.acked += tuples
         self._ack_all(lineage)
 

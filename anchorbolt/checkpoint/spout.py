@@ -14,11 +14,10 @@ from typing import Any
 from anchorbolt import errors
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.acker.placement import ACKER_ID
-from anchorbolt.checkpoint.current_wave import CurrentWave
+from anchorbolt.checkpoint.current_wave import CurrentWave, FailedRound
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
-from anchorbolt.checkpoint.failed_round import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Batch

@@ -6,7 +6,7 @@ from enum import Enum
 
 class _Phase(Enum):
     OFF = "off"
-    PAUSING = "pausing"  # waves may still run, for what is in flight
+    PAUSING = "pausing"  # waves may still run, for messages and batches in flight
     CEASED = "ceased"
     CLOSED = "closed"  # the run is to end: it cannot be paused any more
 

@@ -72,7 +72,7 @@ class StateSizes:
                     points.popleft()
 
     def measured(self, now: float) -> MeasuredSizes:
-        """Return what is known."""
+        """Return the latest sizes and those of the last hour, with their ages at `now`."""
         with self._lock:
             history = {
                 component: [Point(now - at, size) for at, size in points] for component, points in self._history.items()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from anchorbolt.checkpoint.failed_round import FailedRound
+from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.config.masking import Masking
 from anchorbolt.engine.driver.rounds import PHASES, WaveReport

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from anchorbolt.checkpoint.failed_round import FailedRound
+from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.figures.state_sizes import MeasuredSizes
 from anchorbolt.engine.figures.tasks import Edge, Figure

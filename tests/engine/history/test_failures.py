@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.checkpoint.failed_round import FailedRound
+from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.driver.rounds import summarise

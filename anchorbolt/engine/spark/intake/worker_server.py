@@ -24,7 +24,7 @@ class WorkerServer(LimitedServer):
     """Answers requests of tasks, with a thread for each task that asks."""
 
     request_queue_size = 128
-    most_connections = 500  # of which none has shown the secret yet
+    most_connections = 500  # that have not shown the secret yet
     longest_s = TIMEOUT_S  # without the secret
     longest_request = 4096  # bytes
 

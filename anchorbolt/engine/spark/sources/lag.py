@@ -13,7 +13,7 @@ from anchorbolt.engine.spark.sources.waiting_files import waiting_files
 _BETWEEN_LOOKS_S = 1.0  # Spark's progress takes several calls to the JVM: not after each of many short waves
 
 ALL_SPOUTS = ""
-"""The name under which a lag is told if a spout has several sources: Spark does not say whose each source is."""
+"""The name for the lag of all sources together, if a spout has several: Spark does not say which source is whose."""
 
 
 @dataclass(frozen=True)
