@@ -17,17 +17,13 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.spark.session import build_session
-from anchorbolt.spouts import StreamSpout
-from anchorbolt.topology import TopologyBuilder
-from anchorbolt.topology.graph import Topology
-from benchmarks.worker_memory import Count
+from benchmarks.worker_memory import topology
 from tests.support.stores import PROVIDERS, settings_of, store_of
 
 _FILLED_BY = 400_000
@@ -42,17 +38,6 @@ class Start(NamedTuple):
     first_ms: float
     recovery_ms: float
     wave_ms: float
-
-
-def topology(keys: int, rows: int) -> Topology:
-    def numbers(spark: SparkSession) -> Any:
-        frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 2)
-        return frame.load().selectExpr(f"value % {keys} as key")
-
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", StreamSpout(numbers, ["key"]))
-    builder.set_bolt("count", Count(), _TASKS).fields_grouping("numbers", "key")
-    return builder.create_topology(f"restart-{keys}")
 
 
 def run(keys: int, rows: int, waves: int, conf: dict[str, Any]) -> Start:
@@ -71,7 +56,7 @@ def run(keys: int, rows: int, waves: int, conf: dict[str, Any]) -> Start:
             handle.stop()
 
     began = time.monotonic()
-    handle = SparkCluster(spark).submit(topology(keys, rows), conf, on_wave=on_wave)
+    handle = SparkCluster(spark).submit(topology(_TASKS, keys, rows, f"restart-{keys}"), conf, on_wave=on_wave)
     handle.await_termination()
     spark.stop()
     (at, report), *_ = firsts

@@ -48,7 +48,7 @@ class Count(BaseStatefulBolt[KeyValueState[int, int]]):
         self.collector.ack(tup)
 
 
-def topology(tasks: int, keys: int, rows: int = _WAVE) -> Topology:
+def topology(tasks: int, keys: int, rows: int = _WAVE, name: str = "worker-memory") -> Topology:
     def numbers(spark: SparkSession) -> Any:
         frame = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 2)
         return frame.load().selectExpr(f"value % {keys} as key")
@@ -56,7 +56,7 @@ def topology(tasks: int, keys: int, rows: int = _WAVE) -> Topology:
     builder = TopologyBuilder()
     builder.set_spout("numbers", StreamSpout(numbers, ["key"]))
     builder.set_bolt("count", Count(), tasks).fields_grouping("numbers", "key")
-    return builder.create_topology("worker-memory")
+    return builder.create_topology(name)
 
 
 def cached_entries(spark: SparkSession) -> list[int]:
