@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.spark.session import build_session
 from tests.servers.s3_server import S3Program
+from tests.servers.spark_standalone import SparkStandalone
 
 # Spark with its JVM and worker processes takes seconds to start, and so does every driver that a test kills.
 SPARK_MARKS = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -37,3 +38,14 @@ def _s3_jars() -> str | None:
         return S3Program.installed().client_jars
     except LookupError:  # the tests with S3 are then skipped
         return None
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SparkStandalone]:
+    """Spark's own master and workers, as processes."""
+    standalone = SparkStandalone(tmp_path)
+    try:
+        standalone.start()
+        yield standalone
+    finally:
+        standalone.stop()

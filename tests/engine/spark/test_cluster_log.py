@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -41,16 +40,6 @@ def topology():
     builder.set_bolt("talk", Talk(), parallelism=2).shuffle_grouping("numbers")
     return builder.create_topology("talking")
 """
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SparkStandalone]:
-    standalone = SparkStandalone(tmp_path)
-    try:
-        standalone.start()
-        yield standalone
-    finally:
-        standalone.stop()
 
 
 def events(text: str) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -86,16 +85,6 @@ def output_of(arguments: list[str], tmp_path: Path, cwd: Path) -> str:
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SparkStandalone]:
-    standalone = SparkStandalone(tmp_path)
-    try:
-        standalone.start()
-        yield standalone
-    finally:
-        standalone.stop()
 
 
 def test_a_package_runs_on_two_workers_and_a_task_that_spark_runs_twice_counts_once(
