@@ -294,6 +294,7 @@ def test_a_process_that_a_bolt_forked_is_ended_and_its_copy_has_no_effect(start:
         assert storage.count() == 1
 
 
+@pytest.mark.thorough
 def test_a_second_sigint_leaves_at_once_and_nothing_stays_behind(start: StartCommand, directory: Path) -> None:
     command = start("alone/one_file.py:hanging")
     wait_until(lambda: (directory / "hanging").exists(), "the wave hangs")
@@ -368,6 +369,7 @@ def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start
     assert "wrong-horse" not in refused.err
 
 
+@pytest.mark.thorough
 def test_as_json_java_workers_and_the_run_itself_write_events_alone_and_no_password(
     start: StartCommand, start_redis: StartRedis
 ) -> None:

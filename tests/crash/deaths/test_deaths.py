@@ -8,7 +8,7 @@ from tests.crash.deaths.plan import one_of_each, plan
 from tests.crash.deaths.report import Report
 from tests.crash.deaths.runs import Run, Wanted
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.usefixtures("redis_program")]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900), pytest.mark.usefixtures("redis_program")]
 
 
 def run(home: Path, wanted: Wanted) -> Report:
@@ -23,7 +23,6 @@ def test_a_worker_redis_and_a_driver_die(tmp_path: Path) -> None:
     assert report.starts == 2
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("store", "late", "stable"),
     [("redis", True, True), ("sqlite", False, True), ("redis", False, False)],

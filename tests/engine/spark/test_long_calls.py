@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt
@@ -26,6 +27,7 @@ class WaitsForFile(BaseBasicBolt):
         wait_until(Path(self.file).exists, "the file", 120)
 
 
+@pytest.mark.thorough
 def test_the_driver_knows_the_task_that_does_not_return_until_it_does(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "released"
     lines = write_lines(tmp_path / "lines", [["a", "wait"]])

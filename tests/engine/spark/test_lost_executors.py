@@ -120,6 +120,7 @@ def run(
     return json.loads(ended[1])
 
 
+@pytest.mark.thorough
 def test_more_executors_are_lost_in_a_wave_than_a_batch_is_tried_again_and_the_run_goes_on(
     cluster: SparkStandalone, tmp_path: Path, redis_database: RedisServer
 ) -> None:
