@@ -13,7 +13,6 @@ What it may deliver twice, and to whom:
 from __future__ import annotations
 
 import dataclasses
-import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -34,8 +33,6 @@ from anchorbolt.state_backends.redis.stream_entries import Entry
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.util.retry import Backoff, RetryPolicy
-
-_log = logging.getLogger("anchorbolt.spouts")
 
 _NAME = "RedisStreamsSpout"
 _TIMEOUTS_UNTIL_CLAIM = 4
@@ -277,9 +274,9 @@ class RedisStreamsSpout(BaseRichSpout):
             source.retry_at = time.monotonic() + pause_s
             return []
         if source.backoff is not None:
-            waited_s, source.backoff = source.backoff.waited_s, None
+            source.backoff.end()
+            source.backoff = None
             self.source_is_away = any(each.backoff is not None for each in self._turns)
-            _log.info("stream %r is read again, after %.1f s", source.reader.consumer.key, waited_s)
         return entries
 
 

@@ -26,6 +26,7 @@ class RetryPolicy:
         self.timeout_s = timeout_ms / 1000
         self._quiet_until: dict[str, float] = {}  # no line before this time, for each `waits_for`
         self._waiting: WeakKeyDictionary[Backoff, tuple[str, float]] = WeakKeyDictionary()
+        self._told: set[str] = set()  # what a line says that calls wait for, and no line that it answers again
         self._lock = threading.Lock()
 
     def until_available(self, call: Callable[[], T]) -> T:
@@ -34,12 +35,15 @@ class RetryPolicy:
         try:
             while True:
                 try:
-                    return call()
+                    answer = call()
                 except StateUnavailable as error:
                     if not backoff.sleep_or_give_up(error):
                         raise
+                else:
+                    backoff.end()
+                    return answer
         finally:
-            backoff.end()
+            self.forget(backoff)
 
     @property
     def waiting(self) -> dict[str, float]:
@@ -60,6 +64,16 @@ class RetryPolicy:
         with self._lock:
             self._waiting.pop(backoff, None)
 
+    def answered(self, backoff: Backoff) -> None:
+        """Note that a call waits no longer, and log it if it was the last one that waited for this."""
+        now = time.monotonic()
+        with self._lock:
+            waits_for, began = self._waiting.pop(backoff, ("", now))
+            if waits_for not in self._told or any(waits_for == other for other, _ in self._waiting.values()):
+                return
+            self._told.remove(waits_for)
+        _log.warning("no longer waiting for %s, after %.1f s", waits_for, now - began)
+
     def backoff(self) -> Backoff:
         """Return the pauses of a new wave. The store answered before it, so its next absence is logged at once."""
         self._quiet_until.clear()
@@ -71,6 +85,7 @@ class RetryPolicy:
             if now < self._quiet_until.get(error.waits_for, now):
                 return
             self._quiet_until[error.waits_for] = now + max(waited, 2 * _LONGEST_PAUSE_S)
+            self._told.add(error.waits_for)
         so_far = f", for {waited:,.0f} of {self.timeout_s:,.0f} s" if waited >= _LONGEST_PAUSE_S else ""
         _log.warning("waiting for %s%s: %s", error.waits_for, so_far, error)
 
@@ -90,7 +105,7 @@ class Backoff:
 
     def end(self) -> None:
         """Note that the call was answered. It still counts from the first failure if it fails again."""
-        self._policy.forget(self)
+        self._policy.answered(self)
 
     def sleep_or_give_up(self, error: StateUnavailable) -> bool:
         """Sleep, longer each time, and return True; return False at once when the time is used up."""

@@ -49,6 +49,7 @@ class StateCommits:
         while True:
             try:
                 self._run(Round(txid, fence), winners)
+                backoff.end()
                 return
             except StateUnavailable as error:
                 if not backoff.sleep_or_give_up(error):

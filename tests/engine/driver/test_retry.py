@@ -126,3 +126,37 @@ def test_a_sinks_full_disk_is_not_called_the_state_store(
 ) -> None:
     assert RetryPolicy(30_000).backoff().sleep_or_give_up(SinkUnavailable("sink 'out' cannot write: no space left"))
     assert caplog.messages == ["waiting for the sink: sink 'out' cannot write: no space left"]
+
+
+def test_the_end_of_a_wait_is_said_once_when_nobody_waits_any_longer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(retry, "time", clock := FakeTime())
+    policy = RetryPolicy(30_000)
+    first, second, quick = policy.backoff(), policy.backoff(), policy.backoff()
+    for backoff in (first, second):
+        assert backoff.pause_or_give_up(StateUnavailable("gone"))
+    clock.now += 12
+    quick.end()
+    first.end()
+    assert len(caplog.messages) == 1
+    second.end()
+    first.end()
+    assert caplog.messages[1:] == ["no longer waiting for the state store, after 12.0 s"]
+
+
+def test_a_wait_that_is_given_up_does_not_end_with_an_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(retry, "time", FakeTime())
+
+    def fails() -> None:
+        raise StateUnavailable("away")
+
+    policy = RetryPolicy(1000)
+    with pytest.raises(StateUnavailable):
+        policy.until_available(fails)
+    assert policy.waiting == {}
+    assert policy.until_available(lambda: 7) == 7
+    assert caplog.messages
+    assert all(message.startswith("waiting for ") for message in caplog.messages)
