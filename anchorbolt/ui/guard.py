@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anchorbolt.ui.access import Access
+from anchorbolt.ui.connection import MOST_HEADER_BYTES
 
 MOST_BODY_BYTES = 4096
-MOST_HEADER_BYTES = 16 << 10
 
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-    "object-src 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # with no-referrer, the login form is sent with "Origin: null" and refused
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
+_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),  # with no-referrer, the login form is sent with "Origin: null" and refused
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
 _OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/style.css", "/static/icon.svg")
 
 
@@ -40,10 +42,10 @@ class Guard:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                sent = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    sent[name] = value
-                sent.setdefault("Cache-Control", "no-store")
+                sent = message["headers"]
+                sent += _HEADERS
+                if not any(name == b"cache-control" for name, _ in sent):
+                    sent.append((b"cache-control", b"no-store"))
             await send(message)
 
         scope["has_token"] = self._access.has_token(headers.get("authorization"), headers.get("cookie"))
@@ -63,7 +65,7 @@ class Guard:
         await self._app(scope, receive_body, send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        # Uvicorn's own limit does not hold for headers that arrive at once.
+        # A connection's limit does not hold for headers that arrive at once.
         if sum(len(name) + len(value) for name, value in headers.raw) + len(scope["raw_path"]) > MOST_HEADER_BYTES:
             return refused(431, f"the headers are longer than {MOST_HEADER_BYTES} bytes")
         hosts = headers.getlist("host")

@@ -71,7 +71,6 @@ class UiServer:
 
             from anchorbolt.ui.app import Shown, UiApp
             from anchorbolt.ui.connection import Connection
-            from anchorbolt.ui.guard import MOST_HEADER_BYTES
         except ImportError as error:
             raise ConfigError(
                 f"the page needs the package {error.name}: pip install 'anchorbolt[ui]', or remove topology.ui.port.",
@@ -97,7 +96,6 @@ class UiServer:
             server_header=False,
             timeout_keep_alive=5,
             backlog=_ACCEPTED_AT_ONCE,  # asyncio accepts as many before it serves one
-            h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
