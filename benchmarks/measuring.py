@@ -14,9 +14,8 @@ import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from math import comb
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, NamedTuple
@@ -28,6 +27,7 @@ from rich.table import Table
 from anchorbolt.engine import LocalCluster, SparkCluster
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.testing import FeederSpout
+from benchmarks.ratios import interval_of_median
 from benchmarks.unmeasured_job import MEASURES, driver_seconds, files_spout, sentences, word_count
 
 _DROPPED = 2  # waves at the start of each run: they load state, and Spark plans
@@ -148,15 +148,6 @@ def _processor_seconds() -> float:
     return time.process_time() + below / os.sysconf("SC_CLK_TCK")
 
 
-def _interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the smallest interval of order statistics that holds the median with at least 95 %."""
-    ordered, number, rank, outside = sorted(values), len(values), 0, 0.0
-    while 2 * (outside + comb(number, rank) / 2**number) <= 0.05:
-        outside += comb(number, rank) / 2**number
-        rank += 1
-    return ordered[max(rank - 1, 0)], ordered[min(number - rank, number - 1)]
-
-
 def main(
     case: Annotated[list[str] | None, typer.Option(help=f"One of {', '.join(_CASES)}; may be repeated.")] = None,
     pairs: Annotated[int, typer.Option(help="Pairs of runs.")] = 15,
@@ -178,7 +169,7 @@ def main(
         cells = [name]
         for kind in range(2):
             ratios = [on[kind] / off[kind] for on, off in of_pairs]
-            low, high = _interval(ratios)
+            low, high = interval_of_median(ratios)
             wave_ms = median(on[kind] for on, _ in of_pairs) / _CASES[name].waves * 1000
             cells += [f"{wave_ms:,.0f}", f"{median(ratios):.3f}", f"{low:.3f} to {high:.3f}"]
         table.add_row(*cells, f"{100 * median(on.driver / on.processors for on, _ in of_pairs):.2f} %")

@@ -1,11 +1,12 @@
 """What a topology loses while 200 scrapes and loads of the page come each second.
 
     make bench-page
-    make bench-page OPTIONS="--tasks 40 --rate 200 --rounds 10"
+    make bench-page OPTIONS="--tasks 40 --rate 200 --rounds 20"
 
 A topology counts keys on `local[2]` as fast as it can. In every other period a client asks in turn for the files of the
 page, for what each view asks, and for the metrics. The client is a process of its own, and takes its share of the two
-cores as well. Each line shows the tuples per second of both periods; the ratio is the median of the lines' own ratios.
+cores as well. Each line shows the tuples per second of both periods; the ratio is the median of the lines' own ratios,
+with the interval that holds it with 95 %. Throughput of periods differs by a tenth and more, so many pairs are needed.
 """
 
 import http.client
@@ -23,6 +24,7 @@ from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.ui import UiServer
+from benchmarks.ratios import interval_of_median
 from benchmarks.worker_memory import topology
 
 _NAME = "worker-memory"
@@ -41,6 +43,7 @@ _PATHS = (
 )
 
 
+_WARM_UP_S = 40.0  # Java compiles on for that long
 _CONNECTIONS = 4  # one alone waits for answers that threads of the job delay
 
 
@@ -84,8 +87,8 @@ def _ask(host: str, port: int, rate: float, seconds: float) -> tuple[int, float]
 def main(
     tasks: Annotated[int, typer.Option(min=1)] = 4,
     rate: Annotated[float, typer.Option(min=1, help="Requests a second.")] = 200,
-    period: Annotated[float, typer.Option(min=1, help="Seconds of a period.")] = 10,
-    rounds: Annotated[int, typer.Option(min=1, help="Pairs of periods.")] = 10,
+    period: Annotated[float, typer.Option(min=1, help="Seconds of a period.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Pairs of periods.")] = 40,
 ) -> None:
     """Measure throughput with and without requests."""
     console, waves = Console(), list[tuple[float, int]]()
@@ -111,7 +114,7 @@ def main(
         server.show(handle)
         ratios, slowest, cpu = list[float](), list[float](), list[float]()
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as client:
-            client.submit(ask, host, int(port), rate, period).result()  # warms up both
+            client.submit(ask, host, int(port), rate, _WARM_UP_S).result()
             for number in range(rounds):
                 figures = {}
                 for asks in (True, False) if number % 2 else (False, True):
@@ -128,7 +131,8 @@ def main(
         handle.stop()
         server.close()
         spark.stop()
-    console.print(f"ratio: {statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})")
+    low, high = interval_of_median(ratios)
+    console.print(f"ratio: {statistics.median(ratios):.3f} ({low:.3f} to {high:.3f} with 95 %)")
     console.print(f"slowest answer: {max(slowest):.0f} ms; the client took {statistics.mean(cpu):.1%} of a core")
 
 
