@@ -198,10 +198,13 @@ class Display:
             drop_output()
 
     def fail(self, text: str, error: BaseException | None = None, *, with_traceback: bool = False) -> None:
-        """Show what ended the run, `error` if it was one, on standard error. The progress must have ended."""
+        """Show what ended the run, `error` if it was one, on standard error. The progress must have ended.
+
+        The text ends with the error's class: under that name docs/failures says what to do.
+        """
         if error is not None and with_traceback:
             traceback.print_exception(error)
-        print_error(text)
+        print_error(text if error is None else f"{text} ({type(error).__name__})")
 
     def begin(self, progress: Progress) -> None:
         """Start to show the progress."""

@@ -129,20 +129,23 @@ def test_verbose_shows_the_whole_traceback(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("engine", "code", "said"),
+    ("engine", "code", "said", "kind"),
     [
-        (LocalEngine(connect=PlatformError("no Java")), PLATFORM_UNUSABLE, "no Java"),
-        (LocalEngine(submit=StateUnavailable("no Redis")), STATE_REFUSED, "no Redis"),
-        (LocalEngine(connect=ZeroDivisionError("why")), JOB_FAILED, "Traceback"),  # nobody foresaw it: shown whole
+        (LocalEngine(connect=PlatformError("no Java")), PLATFORM_UNUSABLE, "no Java", "PlatformError"),
+        (LocalEngine(submit=StateUnavailable("no Redis")), STATE_REFUSED, "no Redis", "StateUnavailable"),
+        # Nobody foresaw it: shown whole.
+        (LocalEngine(connect=ZeroDivisionError("why")), JOB_FAILED, "Traceback", "ZeroDivisionError"),
     ],
     ids=["no Java", "no Redis", "unforeseen"],
 )
 def test_what_keeps_the_engine_from_starting_gives_its_exit_code(
-    capsys: pytest.CaptureFixture[str], engine: LocalEngine, code: int, said: str
+    capsys: pytest.CaptureFixture[str], engine: LocalEngine, code: int, said: str, kind: str
 ) -> None:
     assert run(engine) == code
     assert engine.closed == 1
-    assert capsys.readouterr().err.startswith(said)
+    shown = capsys.readouterr().err
+    assert shown.startswith(said)
+    assert shown.endswith(f" ({kind})\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
