@@ -68,6 +68,7 @@ class UiServer:
         """
         try:
             import uvicorn
+            import uvloop
 
             from anchorbolt.ui.app import Shown, UiApp
             from anchorbolt.ui.connection import Connection
@@ -95,10 +96,11 @@ class UiServer:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=5,
-            backlog=_ACCEPTED_AT_ONCE,  # asyncio accepts as many before it serves one
+            backlog=_ACCEPTED_AT_ONCE,  # the event loop accepts as many before it serves one
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
+        self._run_loop = uvloop.run
         self._thread = threading.Thread(target=self._run, name="anchorbolt-ui", daemon=True)
         self._thread.start()
 
@@ -185,7 +187,7 @@ class UiServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            self._run_loop(self._serve())
         except Exception:  # the page must not end a run
             _log.warning("the page is not served any more", exc_info=True)
 
@@ -230,7 +232,7 @@ def _check_token(host: str, token: Secret | None, *, is_loopback: bool, actions:
 
 def _listening(address: tuple[socket.AddressFamily, tuple[object, ...]], host: str, port: int) -> socket.socket:
     family, place = address
-    # With the protocol, asyncio sends what it has at once; without, an answer may wait 40 ms for the client's ACK.
+    # With the protocol, the event loop sends what it has at once. Without, an answer may wait 40 ms for an ACK.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
