@@ -84,13 +84,13 @@ def driver_seconds() -> float:
 def _counted(function: Callable[..., Any], otherwise: Any = None) -> Callable[..., Any]:
     """Return a function that adds its time to `driver_seconds`, and in a run that does not measure does nothing."""
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **named: Any) -> Any:
         global _spent_s
         if not _is_on:
             return otherwise
         began = thread_time()
         try:
-            return function(*arguments)
+            return function(*arguments, **named)
         finally:
             _spent_s += thread_time() - began
 

@@ -1,9 +1,11 @@
-"""The benchmarks are not run by the tests, but what they import is there."""
+"""Of the benchmarks one is run, which replaces parts of the engine. Of the others, what they import is there."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,3 +25,11 @@ def test_each_benchmark_can_be_imported() -> None:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.thorough
+def test_runs_are_measured_beside_runs_without_figures() -> None:
+    command = [sys.executable, "-m", "benchmarks.measuring", "--case", "local-4", "--pairs", "1"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "of processor time" in ran.stdout
