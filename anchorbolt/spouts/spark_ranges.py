@@ -84,6 +84,17 @@ class SparkTransactionalSpout(BatchSpout):
             end: What `latest` returned for it.
         """
 
+    def behind(self, end: Any) -> int | None:
+        """Return how many offsets the source had behind `end` when `latest` looked last; None if that is not known.
+
+        Called on the driver after the commit of each batch, on the thread of `latest`, and must not ask the source.
+        Metrics and the page show it as the backlog. What it raises is ignored.
+
+        Args:
+            end: Where the batch ended.
+        """
+        return None
+
     def close(self) -> None:
         """Called once at the end of a run, on the driver."""
 

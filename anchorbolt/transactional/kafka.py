@@ -13,7 +13,14 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.redis_arguments import names, refusal
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.transactional.kafka_client import KafkaClient
-from anchorbolt.transactional.kafka_offsets import KafkaOffsets, PartitionRange, check_batch, next_offsets
+from anchorbolt.transactional.kafka_offsets import (
+    KafkaOffsets,
+    PartitionRange,
+    TopicState,
+    check_batch,
+    messages_behind,
+    next_offsets,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,6 +97,7 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
         self._options = _checked_options(spout, {} if options is None else options)
         self._lock = threading.Lock()
         self._client: KafkaClient | None = None
+        self._seen: Mapping[str, TopicState] = {}
         self._idle: tuple[Any, Any, float] | None = None  # the start and ends of a look that found nothing, and when
 
     def latest(self, spark: SparkSession, start: Any) -> Any:
@@ -100,7 +108,7 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
             idle_start, ends, looked = self._idle
             if idle_start == start and now < looked + _LOOK_S and client.ends() == ends:
                 return None
-        topics = client.topics(self.topics)
+        topics = self._seen = client.topics(self.topics)
         found = next_offsets(last, topics, self.max_offsets_per_batch, from_end=self.starting == "latest")
         self._idle = None if found else (start, {topic: state.ends for topic, state in topics.items()}, now)
         return None if found is None else found.values()
@@ -138,6 +146,10 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
                 for name, decoded in zip(self.fields, is_decoded, strict=True)
             )
         )
+
+    def behind(self, end: Any) -> int | None:
+        """Return how many messages the topics had behind `end` when `latest` looked at them last."""
+        return messages_behind(KafkaOffsets.from_values(end), self._seen) if self._seen else None
 
     def close(self) -> None:
         """Close the connections."""

@@ -105,6 +105,15 @@ def next_offsets(
     return KafkaOffsets(ids, positions, begins)
 
 
+def messages_behind(last: KafkaOffsets, topics: Mapping[str, TopicState]) -> int:
+    """Return how many offsets the topics have behind `last`. A partition that no batch has read counts whole."""
+    return sum(
+        max(0, end - last.positions.get(topic, {}).get(partition, state.begins[partition]))
+        for topic, state in topics.items()
+        for partition, end in state.ends.items()
+    )
+
+
 def share_out(waiting: Mapping[tuple[str, int], int], most: int) -> dict[tuple[str, int], int]:
     """Return how many offsets of each partition a batch has: as many of each, and more if others have fewer.
 

@@ -69,6 +69,9 @@ class Numbers(SparkTransactionalSpout):
         self.read_ranges.append((start, end))
         return spark.range(start, end, 1, 2).select("id", F.concat(F.lit("n"), F.col("id") % 3))
 
+    def behind(self, end: int) -> int:
+        return self.stop - end
+
 
 class Lines(SparkTransactionalSpout):
     """The rows of a table of Parquet files by their column `position`, which only grows."""
@@ -151,6 +154,7 @@ def test_each_batch_is_the_range_that_the_spout_has_decided_on(submit: Submit, t
     assert {text: handle.state("collect")[text] for text in ("n0", "n1", "n2")} == {"n0": 9, "n1": 8, "n2": 8}
     assert spout.read_ranges == [(0, 10), (10, 20), (20, 25)]
     assert [dict(report.tuples_in)["spout"] for report in handle.reports] == [10, 10, 5]
+    assert [report.source_offsets_behind for report in handle.reports] == [{"spout": 15}, {"spout": 5}, {"spout": 0}]
 
 
 def test_a_run_continues_where_the_one_before_ended(submit: Submit, tmp_path: Path) -> None:
@@ -197,6 +201,7 @@ def test_a_table_that_grows_is_read_as_it_grows(submit: Submit, spark: SparkSess
     add((0, "a"), (1, "b"), (2, "a"))
     handle = submit(collecting_words(tmp_path), conf)
     assert batches(handle) == {1: ["a", "b"], 2: ["a"]}
+    assert handle.reports[-1].offsets_behind is None
     add((3, "c"), (4, "a"))
     handle = submit(collecting_words(tmp_path), conf)
     assert batches(handle) == {1: ["a", "b"], 2: ["a"], 3: ["a", "c"]}

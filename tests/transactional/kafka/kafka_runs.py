@@ -259,7 +259,7 @@ class Driver:
                 raise RuntimeError("crash")
 
         def stop(report: Any) -> None:
-            Path(folder, f"committed-{report.txid}").touch()
+            Path(folder, f"committed-{report.txid}").write_text(json.dumps(report.source_offsets_behind))
             if report.txid == batches:
                 stopping.submit(handle.stop)
 

@@ -17,6 +17,7 @@ from anchorbolt.transactional.kafka_offsets import (
     PartitionRange,
     TopicState,
     check_batch,
+    messages_behind,
     next_offsets,
     share_out,
 )
@@ -45,6 +46,13 @@ def test_a_batch_goes_from_the_end_of_the_one_before_to_what_is_there() -> None:
     second = following(first, {0: (6, 9), 1: (0, 2)})
     assert list(second.ranges_from(first)) == [PartitionRange("t", 0, 8, 9)]
     assert next_offsets(second, {"t": topic({0: (6, 9), 1: (0, 2)})}, 1000, from_end=False) is None
+
+
+def test_what_no_batch_has_read_is_behind() -> None:
+    topics = {"t": topic({0: (5, 8), 1: (0, 2)})}
+    assert messages_behind(KafkaOffsets(), topics) == 5
+    assert messages_behind(following(KafkaOffsets(), {0: (5, 8)}), topics) == 2
+    assert messages_behind(following(KafkaOffsets(), {0: (5, 8), 1: (0, 3)}), topics) == 0  # one more than was seen
 
 
 def test_a_first_batch_at_the_end_fixes_where_the_next_one_begins() -> None:

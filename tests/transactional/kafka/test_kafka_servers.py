@@ -1,6 +1,7 @@
 """`KafkaTransactionalSpout` on a real Kafka: exact batches over restarts, failures, and changes of the topics."""
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing
@@ -87,6 +88,8 @@ def test_every_message_is_in_one_batch_over_several_runs(driver: KafkaDriver, tm
     batches, _ = driver("run", str(tmp_path), topic, **options)
     assert sizes(batches) == {1: 40, 2: 40, 3: 20}
     assert by_partition(batches) == numbered(0, 100)
+    behind = [json.loads((tmp_path / f"committed-{txid}").read_text()) for txid in batches]
+    assert behind == [{"spout": 60}, {"spout": 20}, {"spout": 0}]
     driver("kafka.send", topic, numbered(100, 20))
     batches, _ = driver("run", str(tmp_path), topic, **options)
     assert sizes(batches) == {1: 40, 2: 40, 3: 20, 4: 20}

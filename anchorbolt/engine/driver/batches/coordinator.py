@@ -85,6 +85,17 @@ class BatchCoordinator:
             )
         return BatchMetadata(txid, number_of_partitions=number, partitions=last.partitions)
 
+    def behind(self, last: BatchMetadata) -> int | None:
+        """Return how many offsets the source had behind a batch when it was asked last; None if nobody tells."""
+        if not isinstance(self._source, RangeCoordinator):
+            return None
+        try:
+            behind: int | None = self._called("behind", last.values())
+        except AnchorboltError as error:
+            _log.debug("the backlog of spout %r is not known: %s", self._task[0], error)
+            return None
+        return behind
+
     def close(self) -> None:
         """Close the coordinator. An error in its `close` is logged."""
         try:

@@ -155,6 +155,11 @@ class Pipeline:
                 if processing.is_ended:
                     remove_hand_offs(self._folder, flight.fence)
 
+    def behind(self) -> dict[str, int]:
+        """Return by the spout how many offsets its source had behind the last committed batch; empty if not known."""
+        behind = self._coordinator.behind(self._last_committed())
+        return {} if behind is None else {self._plan.batch_spout: behind}
+
     def rest(self, seconds: float) -> None:
         """Begin no new batch for so long."""
         self._rests_until = time.monotonic() + seconds
@@ -192,10 +197,13 @@ class Pipeline:
         """Return the metadata of the last batch; None if it is not known yet."""
         with self._lock:
             if not self._flights:
-                batch = self._spout.record.batch
-                return BatchMetadata.decode(batch) if batch else NO_BATCH
+                return self._last_committed()
             flight, _ = self._flights[max(self._flights)]
             return flight.metadata if flight.is_known else None
+
+    def _last_committed(self) -> BatchMetadata:
+        batch = self._spout.record.batch
+        return BatchMetadata.decode(batch) if batch else NO_BATCH
 
     def _begin(self, last: BatchMetadata) -> bool:
         txid = last.txid + 1

@@ -37,6 +37,10 @@ class RangeCoordinator(TransactionalCoordinator):
         (_, end), self._found = self._found, None
         return {"start": start, "end": end}
 
+    def behind(self, last_metadata: Any) -> int | None:
+        """Return how many offsets the source had behind a batch, as far as the spout tells."""
+        return self._spout.behind(self._end_of(last_metadata))
+
     def close(self) -> None:
         self._spout.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from dataclasses import replace
 
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
@@ -99,7 +100,7 @@ class BatchWaves:
     def _run_batch(self, txid: int) -> None:
         wave = self._spout.run_wave(Batch("", txid))
         self.pipeline.committed(txid)
-        report = summarise(wave)
+        report = replace(summarise(wave), source_offsets_behind=self.pipeline.behind())
         is_empty = not report.tuples_out.get(self._spout_id) and not report.dead_letters
         if is_empty and not self.pipeline.can_tell:
             self.pipeline.rest(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
