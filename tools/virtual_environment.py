@@ -146,7 +146,8 @@ def without_packages(lock: str, names: tuple[str, ...]) -> str:
 
 def base_python() -> str:
     """Return the Python that this environment was made from: the environment itself may be removed."""
-    return getattr(sys, "_base_executable", None) or sys.executable
+    # Its names differ: within an activated environment it is another one than outside.
+    return str(Path(getattr(sys, "_base_executable", None) or sys.executable).resolve())
 
 
 def _digest(*paths: Path) -> str:

@@ -216,7 +216,7 @@ class WaveQuery:
             self.batch = None
         report = summarise(wave)
         if self.query is not None:  # None if the first wave ends before Spark has returned the query
-            lag = self._lag.of(self.query)
+            lag = self._lag.of(self.query, offsets)
             report = replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
         self._add(report if self._spouts is None else self._spouts.add_to(report), wave)
 

@@ -217,7 +217,9 @@ def test_no_canary_is_shown_by_a_run_that_works_waits_and_fails(run: CanaryRun, 
         client.xadd("words", {"word": "bad"})
         wait_until(lambda: (run.directory / "raised").exists() or command.has_ended, repr(command))
         page, token = run.page(command), {"Authorization": f"Bearer {canary('ui-token')}"}
-        wait_until(lambda: b"***" in page.ask(f"{TOPOLOGY}/failures", headers=token)[2], "the exception is there, masked")
+        wait_until(
+            lambda: b"***" in page.ask(f"{TOPOLOGY}/failures", headers=token)[2], "the exception is there, masked"
+        )
         run.look("working", command)
         server.kill()
         wait_until(lambda: "waiting for" in command.out + command.err, repr(command))

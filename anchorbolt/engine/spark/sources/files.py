@@ -2,8 +2,7 @@
 
 The checkpoint location names the files: `offsets/<batch>` has one line per source, `{"logOffset": n}` for a source of
 files, and `sources/<source>/<n>` lists the files of n. Every tenth list is `<n>.compact`, which repeats all earlier
-ones. Spark's `FileStreamSource` writes them in its version 1. In the offsets of version 1 a source is the number of its
-line; in those of version 2 its name stands before the offset.
+ones. Spark's `FileStreamSource` writes them in its version 1.
 """
 
 import json
@@ -14,6 +13,7 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 
 from anchorbolt.engine.spark.locations.file_existence import missing_files
+from anchorbolt.engine.spark.sources.offset_log import offsets_of
 from anchorbolt.errors import WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import shortened
@@ -21,7 +21,6 @@ from anchorbolt.util.messages import shortened
 _log = logging.getLogger("anchorbolt.engine")
 
 _VERSION = b"v1"
-_NAMED_VERSION = b"v2"
 _MOST_LOGS = 1000
 _END_BYTES = 1 << 16
 
@@ -106,14 +105,7 @@ def _entries(lines: list[bytes], number: int) -> tuple[list[str], bool]:
 
 def _log_offsets(offsets: bytes) -> dict[str, int | None]:
     """Return the log offset of each source; None for a source that does not read files."""
-    version, *lines = offsets.splitlines() or [b""]
-    parts: list[tuple[str, bytes]] = []
-    if version == _VERSION:
-        parts = [(str(number), line) for number, line in enumerate(lines[1:])]  # after the batch's metadata
-    elif version == _NAMED_VERSION:
-        named = (line.partition(b":") for line in lines[1:])
-        parts = [(name.decode(errors="replace"), offset) for name, _, offset in named]
-    ends = ((source, _object(offset).get("logOffset")) for source, offset in parts)
+    ends = ((source, _object(offset).get("logOffset")) for source, offset in offsets_of(offsets).items())
     return {source: end if isinstance(end, int) else None for source, end in ends}
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anchorbolt.engine.spark.sources.known import source_name
+from anchorbolt.engine.spark.sources.offset_log import offsets_of
 from anchorbolt.engine.spark.sources.waiting_files import waiting_files
 
 _BETWEEN_LOOKS_S = 1.0  # Spark's progress takes several calls to the JVM: not after each of many short waves
@@ -25,7 +27,10 @@ class Lag:
 
 
 class SourceLag:
-    """Reads the progress of a query, at most once a second."""
+    """Subtracts what a micro-batch reads from what its sources have.
+
+    What they have is in the progress of the query, which is read at most once a second.
+    """
 
     def __init__(
         self,
@@ -36,19 +41,31 @@ class SourceLag:
         self._spouts = spouts
         self._clock = clock
         self._files_of = files_of
-        self._lag = Lag()
+        self._sources: list[dict[str, Any]] = []  # what the progress tells
         self._looked_at = float("-inf")
 
-    def of(self, query: StreamingQuery) -> Lag:
-        """Return how far the query was behind its sources after its latest finished micro-batch."""
+    def of(self, query: StreamingQuery, batch_offsets: bytes) -> Lag:
+        """Return how far the query is behind its sources with a micro-batch, whose offsets Spark has written."""
         now = self._clock()
         if now - self._looked_at >= _BETWEEN_LOOKS_S:
             self._looked_at = now
             progress = query.lastProgress
-            sources = [] if progress is None else json.loads(progress.json)["sources"]
-            offsets = [behind(source.get("endOffset"), source.get("latestOffset")) for source in sources]
-            self._lag = Lag(self._by_spout(offsets), self._by_spout(self._files_of(query)))
-        return self._lag
+            self._sources = [] if progress is None else json.loads(progress.json)["sources"]
+        ends = self._ends(offsets_of(batch_offsets))
+        counts = [
+            behind(source.get("endOffset") if end is None else json.loads(end), source.get("latestOffset"))
+            for source, end in zip(self._sources, ends, strict=True)
+        ]
+        return Lag(self._by_spout(counts), self._by_spout(self._files_of(query)))
+
+    def _ends(self, offsets: Mapping[str, bytes]) -> Sequence[bytes | None]:
+        """Return the offsets in the order of the sources; None for each if that is not known."""
+        names, ends = [source_name(spout) for spout in self._spouts], list[bytes]()
+        if set(names) == set(offsets):
+            ends = [offsets[name] for name in names]
+        elif "0" in offsets:  # their order is that of the sources
+            ends = [*offsets.values()]
+        return ends if len(ends) == len(self._sources) else [None] * len(self._sources)
 
     def _by_spout(self, counts: Sequence[int | None]) -> Mapping[str, int]:
         """Add up what the sources tell. Each spout has a source at least, so as many sources are one of each."""
