@@ -40,7 +40,7 @@ class CurrentWave:
     """A wave that has begun and has not committed yet."""
 
     txid: int
-    phase: str = "prepare"  # then `decide`, then `commit`
+    phase: str = "compute"  # the tasks' `prepare` included; then `decide`, then `commit`
     round: int = 1
     failure: str = ""  # why the round before failed, in one line; empty in the first round
     failures: tuple[FailedRound, ...] = ()  # its first ten rounds that failed

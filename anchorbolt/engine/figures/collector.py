@@ -18,7 +18,7 @@ from anchorbolt.engine.figures.families import Distributions, Families, user_met
 from anchorbolt.engine.figures.messages import of_messages
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
-from anchorbolt.engine.figures.starting import age_of_checkpoint, run_status, waiting_seconds
+from anchorbolt.engine.figures.starting import age_of_checkpoint, run_status, start_time, waiting_seconds
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.engine.figures.windows import ALL_TIME, TEN_MINUTES
 from anchorbolt.metrics.distribution import Distribution
@@ -105,6 +105,7 @@ class RunCollector(Collector):
         families, run = self._families, self._run
         last, age_s = run.figures.last_wave
         txid = run.recovery.txid if last is None else last.txid
+        yield start_time(families)
         yield age_of_checkpoint(families, age_s)
         yield families.gauge("committed_txid", "The last committed txid.", txid)
         yield families.gauge("generation", "How often the topology was started.", run.recovery.generation)

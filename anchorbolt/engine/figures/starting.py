@@ -10,6 +10,8 @@ from prometheus_client.registry import Collector
 
 from anchorbolt.engine.figures.families import Families
 
+_STARTED = time.time()  # of this process, as good as
+
 Waiting = Callable[[], Mapping[str, float]]
 """Returns what a run waits for, and for how many seconds."""
 
@@ -30,9 +32,15 @@ class StartCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""
+        yield start_time(self._families)
         yield age_of_checkpoint(self._families, time.monotonic() - self._began)
         yield waiting_seconds(self._families, self._waiting())
         yield run_status(self._families, self._statuses, "starting")
+
+
+def start_time(families: Families) -> Metric:
+    """Return the metric that changes whenever a supervisor starts the driver again, also if it never recovers."""
+    return families.gauge("start_time_seconds", "When the driver's process started, as Unix time.", _STARTED)
 
 
 def age_of_checkpoint(families: Families, age_s: float) -> Metric:

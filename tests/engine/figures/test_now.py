@@ -49,7 +49,7 @@ def test_the_current_wave_is_told_with_its_round_and_why_the_one_before_failed()
     current = handle.current_wave
     leave.set()
     assert current is not None
-    assert (current.txid, current.phase, current.round) == (0, "prepare", 2)
+    assert (current.txid, current.phase, current.round) == (0, "compute", 2)
     assert "the first round" in current.failure
     assert handle.await_termination(DEADLINE_S)
     assert handle.current_wave is None

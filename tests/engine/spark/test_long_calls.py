@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.spark.intake.calls_server import CallServer
+from anchorbolt.serialization import pack
 from tests.cli.command import wait_until
 from tests.engine.jobs import one_bolt, text_spout, write_lines
 from tests.engine.spark.test_spark_cluster import conf_in
@@ -45,3 +50,14 @@ def test_the_driver_knows_the_task_that_does_not_return_until_it_does(spark: Spa
     assert "anchorbolt/engine" not in call.stack
     assert handle.await_termination(120)
     wait_until(lambda: not handle.long_calls, "no call", 30)
+
+
+def test_of_a_task_the_worker_that_told_last_counts() -> None:
+    conf = SimpleNamespace(get=lambda key: None)
+    with closing(CallServer(Mock(sparkContext=Mock(getConf=lambda: conf)))) as server:
+        for worker, seconds in (("killed", 16.0), ("next", 2.0)):
+            call = ["bolt", "count", 1, "execute", seconds, "here"]
+            assert list(server.answers(pack([worker, [call]]))) == []
+        [call] = server.calls()
+    assert call[:3] == ("bolt", "count", 1)
+    assert 2 <= call.seconds < 10

@@ -14,7 +14,7 @@ from anchorbolt.serialization import unpack
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_FRESH_S = 10.0
+_FRESH_S = 6.0
 """A worker tells of a call every two seconds. One that has not told for so long has ended."""
 
 
@@ -46,10 +46,15 @@ class CallServer(WorkerServer):
         yield from ()
 
     def calls(self) -> Sequence[LongCall]:
-        """Return the calls that have not returned, as far as the workers have told."""
+        """Return the calls that have not returned, as far as the workers have told; of a task, what was told last.
+
+        A worker that is killed tells nothing any more, and another one may run its task.
+        """
         with self._lock:
             now = time.monotonic()
             self._told = {worker: told for worker, told in self._told.items() if now - told[0] < _FRESH_S}
-            return [
-                call._replace(seconds=call.seconds + now - at) for at, calls in self._told.values() for call in calls
-            ]
+            by_time = sorted(self._told.values(), key=lambda told: told[0])
+            latest = {
+                call[:3]: call._replace(seconds=call.seconds + now - at) for at, calls in by_time for call in calls
+            }
+            return list(latest.values())
