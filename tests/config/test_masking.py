@@ -1,0 +1,51 @@
+"""Secrets are removed from texts, wherever a text was cut."""
+
+from collections.abc import Callable
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from anchorbolt.config.masking import Masking
+from anchorbolt.util.messages import bounded, last_line, shortened
+
+# Other texts have no character of a secret, so that each piece of a secret in a text can be told.
+SECRETS = st.lists(st.text("abc01-'\n\\", min_size=4, max_size=60), min_size=1, max_size=3)
+OTHER = st.text("XYZ ,:=\n", max_size=300)
+CUTS = st.sampled_from(
+    [
+        lambda text, most: text[: max(most, 100)],
+        lambda text, most: text[-max(most, 100) :],
+        lambda text, most: shortened(text, most),
+        lambda text, most: f"before {shortened(text, most)}, and after",
+        lambda text, most: bounded(text, most),
+        lambda text, most: f"before: {last_line(bounded(text, most))}",
+        lambda text, most: bounded(bounded(text, most + 50), most),
+    ]
+)
+
+
+@given(secrets=SECRETS, before=OTHER, after=OTHER, cut=CUTS, most=st.integers(0, 400))
+@example(["abcd0", "bcd0a"], "X" * 99, "", lambda text, most: text[:104], 0)
+def test_no_cut_of_a_text_shows_four_characters_of_a_secret_in_a_row(
+    secrets: list[str], before: str, after: str, cut: Callable[[str, int], str], most: int
+) -> None:
+    text = cut(f"{before}{after.join(secrets)}{after}", most)
+    shown = Masking(secrets).without_secrets(text)
+    for secret in secrets:
+        pieces = (secret[at : at + 4] for at in range(len(secret) - 3))
+        assert not [piece for piece in pieces if piece in shown and not piece.isspace()], (text, shown)
+
+
+@given(secrets=SECRETS, text=OTHER)
+def test_a_text_without_secrets_stays_as_it_is(secrets: list[str], text: str) -> None:
+    assert Masking(secrets).without_secrets(text) == text
+
+
+def test_a_name_that_a_secret_begins_with_is_shown() -> None:
+    names = {"spout": "words", "bolt": "count"}
+    assert Masking(["words-password", "my-count"]).without_secrets(names) == names
+
+
+def test_a_secret_of_several_lines_is_removed_line_by_line_and_as_repr_writes_it() -> None:
+    key = "-----BEGIN KEY-----\nMIIB'canary\n-----END KEY-----"
+    assert Masking([key]).without_secrets(["line MIIB'canary", f"conf {[key]!r}"]) == ["line ***", 'conf ["***"]']
