@@ -12,12 +12,16 @@ from anchorbolt.config.secret import Secret
 
 MASK = "***"
 
+_ELSE = r"(?i:env|file|path|location|class|provider|name|type|format|url|uri|enabled)$"
+
+_WORD_ENDS = r"(?:(?<=[a-z])|(?<=[A-Z])(?![A-Z]))(?![a-z])"  # `token` ends in `tokenValue`, but not in `tokenizer`
+
 SECRET_KEY = re.compile(
-    r"(?i)(?!.*(env|file|path|location|class)$).*"
-    r"(pass(word|wd|phrase)?$|passw|secret|token|credential|payload|api.?key|access.?key|private.?key|account.?key"
-    r"|auth$|pwd|dsn)"
+    rf"(?!.*{_ELSE}).*"
+    r"((?i:passwd|passphrase|password|passw|pwd|secret|token|credential|authorization|api.?key|access.?key|private.?key"
+    rf"|account.?key)(?i:s?){_WORD_ENDS}.*|(?i:pass|auth|payload|dsn)$)"
 )
-"""A key with such a name holds a secret, unless it says where the secret is, as `topology.ui.tokenEnv` does."""
+"""A key with such a word holds a secret, unless its end says what else it holds, as `topology.ui.tokenEnv` does."""
 
 LOGIN_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
 
@@ -28,17 +32,21 @@ _MARKS_OF_CUTS = re.compile(r"(?:\n?(?:…|\.{3,}))+\n?")
 
 def secrets_in(value: Any, key: str = "") -> Iterator[str]:
     """Yield the texts in a configuration that are secrets by their type or key, so that nothing else shows them."""
+    is_secret = SECRET_KEY.fullmatch(key)
     if isinstance(value, Secret):
         yield value.reveal()
     elif isinstance(value, (Mapping, Checked)):
         for name, item in (vars(value) if isinstance(value, Checked) else value).items():
-            yield from secrets_in(item, str(name))
+            yield from secrets_in(item, key if is_secret and not re.search(_ELSE, str(name)) else str(name))
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from secrets_in(item, key)
     elif isinstance(value, str):
-        if SECRET_KEY.fullmatch(key):
+        if is_secret:
             yield value
+            scheme, _, rest = value.partition(" ")
+            if scheme.lower() in ("basic", "bearer"):
+                yield rest.strip()
         for login in LOGIN_IN_URL.findall(value):
             _, _, password = login.removesuffix("@").partition(":")
             yield password

@@ -30,8 +30,11 @@ _NOT_OPTIONS = {
         "Anchorbolt does not run over Spark Connect. Remove it, and use --master URL.",
     ),
 }
-# Like Spark's default of spark.redaction.regex, except names of files and switches; and the key of an Azure account.
-_SECRET = re.compile(r"(?i)(?!.*(file|path|enabled|provider)$).*(secret|password|token|(access|account)[.]?key)")
+# Like Spark's default of spark.redaction.regex, except names of files and switches; and keys of accounts.
+_SECRET = re.compile(
+    r"(?i)(?!.*(file|path|enabled|provider|[.]id)$).*"
+    r"(secret|password|passphrase|token|authorization|(access|account|private|api)[._-]?key)"
+)
 _LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
 _CONF = Accepted(
     lambda value: isinstance(value, Mapping) and all(isinstance(each, (str, int, float)) for each in value.values()),

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from anchorbolt.config.masking import Masking
+from anchorbolt.config import load_conf
+from anchorbolt.config.masking import Masking, secrets_in
+from anchorbolt.errors import ConfigError
 from anchorbolt.util.messages import bounded, last_line, shortened
 
 # Other texts have no character of a secret, so that each piece of a secret in a text can be told.
@@ -49,3 +52,35 @@ def test_a_name_that_a_secret_begins_with_is_shown() -> None:
 def test_a_secret_of_several_lines_is_removed_line_by_line_and_as_repr_writes_it() -> None:
     key = "-----BEGIN KEY-----\nMIIB'canary\n-----END KEY-----"
     assert Masking([key]).without_secrets(["line MIIB'canary", f"conf {[key]!r}"]) == ["line ***", 'conf ["***"]']
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("client.secretKey", "service.secret.key", "my.passwords.a", "my.token.value", "my.password.prod", "secrets"),
+        *("my.private_key_pem", "authorization", "X-Api-Key", "API_TOKENS", "my.password.superuser", "PGPASSWORD"),
+        *("db.pass", "auth"),
+    ],
+)
+def test_a_value_is_a_secret_if_a_word_of_its_key_says_so(key: str) -> None:
+    assert list(secrets_in({key: "canary-1"})) == ["canary-1"]
+    assert list(secrets_in({key: ["canary-1", {"a": "canary-2"}]})) == ["canary-1", "canary-2"]
+    with pytest.raises(ConfigError, match="a password or another secret"):
+        load_conf(overrides=[f"{key}=canary-1"])
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("my.tokenizer", "TOKENIZER", "secretary", "author", "bypass.mode", "passengers"),
+        *("my.passwordEnv", "token.file", "tokens.path", "secret.location", "my.password.class", "my.tokenUrl"),
+        *("credentials.username", "auth.type"),
+    ],
+)
+def test_a_value_is_no_secret_if_a_key_only_resembles_such_a_word_or_says_what_else_it_holds(key: str) -> None:
+    assert not list(secrets_in({key: "default"}))
+    assert load_conf(overrides=[f"{key}=default"])[key] == "default"
+
+
+def test_a_token_is_a_secret_with_and_without_the_scheme_before_it() -> None:
+    assert list(secrets_in({"authorization": "Bearer canary-1"})) == ["Bearer canary-1", "canary-1"]

@@ -63,6 +63,7 @@ def test_the_options_of_a_later_source_override_those_of_the_file_one_by_one(tmp
     "options",
     [
         {"conf": {"spark.hadoop.fs.azure.account.key.mine.example": "canary-1"}},
+        {"conf": {"spark.hadoop.fs.gs.auth.service.account.private.key": "canary-1"}},
         {"conf": {"spark.jars.repositories": "https://user:canary-1@example.com/"}},
         {"jars": "https://user:canary-1@example.com/a.jar"},
     ],
