@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from anchorbolt.config.declaration import Checked
 from anchorbolt.config.secret import Secret
@@ -24,6 +25,16 @@ SECRET_KEY = re.compile(
 """A key with such a word holds a secret, unless its end says what else it holds, as `topology.ui.tokenEnv` does."""
 
 LOGIN_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
+
+ASSIGNED = re.compile(
+    r"""(?ix)
+    ((?:(?:passwd | passphrase | password | pwd | secret | token | (?:api|access|account|private)[._-]?key)s?
+        | secret[._-]?key | signature | (?<![a-z])sig | authorization)
+     ["']?\s*[=:]\s*(?:(?:basic|bearer)\s+)?\\*["']?)
+    (?!(?:true|false|none|null)\b)
+    ((?<=")[^"]+ | (?<=')[^']+ | [^\s,;&"']+)"""
+)
+"""In a text, a name that says that it is a secret, and the secret, as in `password="…"` or `&sig=…`."""
 
 _SHORTEST_SECRET = 4
 _SHORTEST_CUT = 100  # characters: no text is cut to less without a mark
@@ -47,9 +58,10 @@ def secrets_in(value: Any, key: str = "") -> Iterator[str]:
             scheme, _, rest = value.partition(" ")
             if scheme.lower() in ("basic", "bearer"):
                 yield rest.strip()
-        for login in LOGIN_IN_URL.findall(value):
-            _, _, password = login.removesuffix("@").partition(":")
-            yield password
+        found = [login.removesuffix("@").partition(":")[2] for login in LOGIN_IN_URL.findall(value)]
+        for secret in [*found, *(secret.rstrip("\\") for _, secret in ASSIGNED.findall(value))]:
+            yield secret
+            yield from {unquote(secret)} - {secret}  # as a client says it that has read it in a URL
 
 
 class Masking:

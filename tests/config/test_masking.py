@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from anchorbolt.config import load_conf
 from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.errors import ConfigError
+from anchorbolt.ui.model.configuration import masked
 from anchorbolt.util.messages import bounded, last_line, shortened
 
 # Other texts have no character of a secret, so that each piece of a secret in a text can be told.
@@ -84,3 +85,38 @@ def test_a_value_is_no_secret_if_a_key_only_resembles_such_a_word_or_says_what_e
 
 def test_a_token_is_a_secret_with_and_without_the_scheme_before_it() -> None:
     assert list(secrets_in({"authorization": "Bearer canary-1"})) == ["Bearer canary-1", "canary-1"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "jdbc:postgresql://h/db?user=a&password=canary-1",
+        "Server=h;Pwd=canary-1;Database=d",
+        "https://h/?token=canary-1&x=1",
+        "https://account.blob/?sv=1&sig=canary-1",
+        "https://bucket/?X-Amz-Signature=canary-1",
+        "DefaultEndpointsProtocol=https;AccountKey=canary-1;EndpointSuffix=e",
+        'Module required username="u" password="canary-1";',
+        '{"client_secret": "canary-1"}',
+        "Authorization: Bearer canary-1",
+        "https://user:canary-1@h/",
+    ],
+)
+def test_a_secret_within_a_text_is_removed_from_all_texts_and_refused_on_a_command_line(text: str) -> None:
+    conf = {"my.connection": text}
+    assert list(secrets_in(conf)) == ["canary-1"]
+    assert "canary" not in masked(text)
+    assert Masking(secrets_in(conf)).without_secrets("no answer from canary-1") == "no answer from ***"
+    with pytest.raises(ConfigError, match="a password or another secret"):
+        load_conf(overrides=[f"my.connection='{text}'"])
+
+
+@pytest.mark.parametrize("text", ["Module password='canary, 1;'", "https://h/?token=canary%2C%201%3B"])
+def test_a_secret_within_a_text_is_read_as_its_client_reads_it(text: str) -> None:
+    assert "canary, 1;" in list(secrets_in({"my.connection": text}))
+
+
+@pytest.mark.parametrize("text", ["h/?design=default&tokenizer=default", "passwordFile=/run/default", "h/?token=false"])
+def test_other_parts_of_a_text_are_no_secrets(text: str) -> None:
+    assert not list(secrets_in({"my.connection": text}))
+    assert masked(text) == text
