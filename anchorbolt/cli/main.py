@@ -161,8 +161,7 @@ def run(
     given = {name: value for name, value in spark.items() if value is not None}
     options: dict[str, Any] = {"topology.metrics.port": metrics_port, "topology.ui.port": ui_port}
     options |= {"topology.ui.actions": "true"} if ui_actions else {}
-    set_by_options = [f"{key}={value}" for key, value in options.items() if value is not None]
-    settings = [*(overrides or ()), *set_by_options]
+    options = {key: value for key, value in options.items() if value is not None}
     as_events = log_format is LogFormat.JSON
     display: Display = Display()
     if as_events:
@@ -170,7 +169,8 @@ def run(
 
         display = EventDisplay()
     engine = SparkEngine(master, verbose=verbose, events=as_events)
-    code = Run(job, engine, display, conf, settings, given, until_empty, verbose).to_exit_code()
+    run = Run(job, engine, display, conf, overrides or (), given, options, until_empty, verbose)
+    code = run.to_exit_code()
     if code == exit_codes.LEFT_AT_ONCE:
         # A normal exit would wait for the threads of the wave. Spark ends with this process.
         sys.stdout.flush()

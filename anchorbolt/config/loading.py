@@ -37,8 +37,8 @@ class Configuration(Mapping[str, Any]):
 
     Attributes:
         settings: The same for the framework, passwords included.
-        origins: Where each key that was given comes from: `file NAME`, `program` or `--set`. All others have their
-            default.
+        origins: Where each key that was given comes from: `file NAME`, `program` or `--set`; `file NAME and program`
+            for Spark's options from both. All other keys have their default.
     """
 
     def __init__(
@@ -95,6 +95,8 @@ def load_conf(
     seen |= {key: getattr(settings, each.field) for key, each in known.items()}
     seen |= {PROVIDER: provider.name, PROVIDER_CONFIG: _without_secrets(inner)}
     origins = {**dict.fromkeys(in_file, f"file {file}"), **dict.fromkeys(given, "program")}
+    if in_file.get(SPARK) and given.get(SPARK):
+        origins[SPARK] = f"file {file} and program"  # they are merged
     if isinstance(conf, Configuration):
         origins |= conf.origins
     origins |= dict.fromkeys(map(overridden_key, overrides), "--set")

@@ -3,62 +3,148 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from anchorbolt.config.declaration import Checked
 from anchorbolt.config.secret import Secret
 
 MASK = "***"
 
+_ELSE = r"(?i:env|file|path|location|class|provider|name|type|format|url|uri|enabled)$"
+
+_WORD_ENDS = r"(?:(?<=[a-z])|(?<=[A-Z])(?![A-Z]))(?![a-z])"  # `token` ends in `tokenValue`, but not in `tokenizer`
+
 SECRET_KEY = re.compile(
-    r"(?i)(?!.*(env|file|path|location|class)$).*"
-    r"(pass(word|wd|phrase)?$|passw|secret|token|credential|payload|api.?key|access.?key|private.?key|account.?key"
-    r"|auth$|pwd|dsn)"
+    rf"(?!.*{_ELSE}).*"
+    r"((?i:passwd|passphrase|password|passw|pwd|secret|token|credential|authorization|api.?key|access.?key|private.?key"
+    rf"|account.?key)(?i:s?){_WORD_ENDS}.*|(?i:pass|auth|payload|dsn)$)"
 )
-"""A key with such a name holds a secret, unless it says where the secret is, as `topology.ui.tokenEnv` does."""
+"""A key with such a word holds a secret, unless its end says what else it holds, as `topology.ui.tokenEnv` does."""
 
 LOGIN_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
 
+ASSIGNED = re.compile(
+    r"""(?ix)
+    ((?:(?:passwd | passphrase | password | pwd | secret | token | (?:api|access|account|private)[._-]?key)s?
+        | secret[._-]?key | signature | (?<![a-z])sig | authorization)
+     ["']?\s*[=:]\s*(?:(?:basic|bearer)\s+)?\\*["']?)
+    (?!(?:true|false|none|null)\b)
+    ((?<=")[^"]+ | (?<=')[^']+ | [^\s,;&"']+)"""
+)
+"""In a text, a name that says that it is a secret, and the secret, as in `password="…"` or `&sig=…`."""
+
 _SHORTEST_SECRET = 4
+_SHORTEST_CUT = 100  # characters: no text is cut to less without a mark
+_MARKS_OF_CUTS = re.compile(r"(?:\n?(?:…|\.{3,}))+\n?")
 
 
 def secrets_in(value: Any, key: str = "") -> Iterator[str]:
     """Yield the texts in a configuration that are secrets by their type or key, so that nothing else shows them."""
+    is_secret = SECRET_KEY.fullmatch(key)
     if isinstance(value, Secret):
         yield value.reveal()
     elif isinstance(value, (Mapping, Checked)):
         for name, item in (vars(value) if isinstance(value, Checked) else value).items():
-            yield from secrets_in(item, str(name))
+            yield from secrets_in(item, key if is_secret and not re.search(_ELSE, str(name)) else str(name))
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from secrets_in(item, key)
     elif isinstance(value, str):
-        if SECRET_KEY.fullmatch(key):
+        if is_secret:
             yield value
-        for login in LOGIN_IN_URL.findall(value):
-            _, _, password = login.removesuffix("@").partition(":")
-            yield password
+            scheme, _, rest = value.partition(" ")
+            if scheme.lower() in ("basic", "bearer"):
+                yield rest.strip()
+        found = [login.removesuffix("@").partition(":")[2] for login in LOGIN_IN_URL.findall(value)]
+        for secret in [*found, *(secret.rstrip("\\") for _, secret in ASSIGNED.findall(value))]:
+            yield secret
+            yield from {unquote(secret)} - {secret}  # as a client says it that has read it in a URL
 
 
 class Masking:
-    """Removes known secrets from texts."""
+    """Removes known secrets from texts, also what is left of a secret where a text was cut.
+
+    A text may be cut before a `…` or `...`, after it, or, if it is long, at its start and end. There at most three
+    characters of a secret stay.
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         """Texts of less than four characters are not removed: they are parts of other words."""
-        hidden = {each for each in secrets if len(each) >= _SHORTEST_SECRET}
-        self._secrets = sorted(hidden, key=len, reverse=True)  # because one secret may hold another
+        hidden = {form for each in secrets for form in _forms(each)}
+        self._secrets = [each for each in hidden if len(each) >= _SHORTEST_SECRET]
 
     def without_secrets(self, value: Any) -> Any:
         """Return a value of JSON whose texts hold no secret. Names of fields and numbers are left as they are."""
         if not self._secrets:
             return value
         if isinstance(value, str):
-            for secret in self._secrets:
-                value = value.replace(secret, MASK)
-            return value
+            return _replaced(value, self._spans(value))
         if isinstance(value, Mapping):
             return {name: self.without_secrets(item) for name, item in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.without_secrets(item) for item in value]
         return value
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        """Return from where to where the text holds a secret or a part that a cut left of it."""
+        starts, ends = _cuts(text)
+        next_ends = (bisect_left(ends, start + _SHORTEST_SECRET) for start in starts)
+        between = [(start, ends[at]) for start, at in zip(starts, next_ends, strict=True) if at < len(ends)]
+        spans = []
+        for secret in self._secrets:
+            head, tail, length = secret[:_SHORTEST_SECRET], secret[-_SHORTEST_SECRET:], len(secret)
+            if head in text:
+                spans += [(at, at + length) for at in _occurrences(text, secret, 0, len(text))]
+                for end in ends:
+                    found = _occurrences(text, head, max(0, end - length), end)
+                    spans += [(at, end) for at in found if secret.startswith(text[at:end])]
+            if tail in text:
+                for start in starts:
+                    found = _occurrences(text, tail, start, start + length)
+                    stops = (at + _SHORTEST_SECRET for at in found)
+                    spans += [(start, stop) for stop in stops if secret.endswith(text[start:stop])]
+            for start, end in between:
+                if end - start < length and text[start:end] in secret:
+                    spans.append((start, end))
+        return sorted(spans)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield a secret as texts hold it: whole, line by line, and as `repr` writes it."""
+    yield secret
+    yield from secret.splitlines()
+    yield repr(secret)[1:-1]
+
+
+def _cuts(text: str) -> tuple[list[int], list[int]]:
+    """Return where a text may go on after a cut, and where it may end before one.
+
+    A short text without a mark is whole. It may well be equal to the beginning of a secret, as the name of a bolt.
+    """
+    starts, ends = ({0}, {len(text)}) if len(text) >= _SHORTEST_CUT else (set(), set())
+    for mark in _MARKS_OF_CUTS.finditer(text):
+        # A line end beside a mark is `bounded`'s, or the secret's.
+        ends |= {mark.start(), mark.start() + mark[0].startswith("\n")}
+        starts |= {mark.end(), mark.end() - mark[0].endswith("\n")}
+    return sorted(starts), sorted(ends)
+
+
+def _occurrences(text: str, part: str, start: int, end: int) -> Iterator[int]:
+    """Yield where a part begins between two positions, also where it overlaps itself."""
+    at = text.find(part, start, end)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1, end)
+
+
+def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
+    """Return a text with `MASK` in place of the spans, which are sorted and may overlap."""
+    parts, done = [], 0
+    for start, end in spans:
+        if start >= done:
+            parts += [text[done:start], MASK]
+        done = max(done, end)
+    return "".join([*parts, text[done:]])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anchorbolt.config.declaration import Accepted, Checked, setting, text, whole
+from anchorbolt.config.masking import ASSIGNED
 from anchorbolt.errors import ConfigError
 
 SPARK = "spark"
@@ -30,9 +31,16 @@ _NOT_OPTIONS = {
         "Anchorbolt does not run over Spark Connect. Remove it, and use --master URL.",
     ),
 }
-# Like Spark's default of spark.redaction.regex, except names of files and switches; and the key of an Azure account.
-_SECRET = re.compile(r"(?i)(?!.*(file|path|enabled|provider)$).*(secret|password|token|(access|account)[.]?key)")
+# Like Spark's default of spark.redaction.regex, except names of files and switches; and keys of accounts.
+_SECRET = re.compile(
+    r"(?i)(?!.*(file|path|enabled|provider|[.]id)$).*"
+    r"(secret|password|passphrase|token|authorization|(access|account|private|api)[._-]?key)"
+)
 _LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
+_IN_DEFAULTS = "Put it into spark-defaults.conf in the directory that SPARK_CONF_DIR names."
+_IN_JAVA_FILE = (  # Spark starts Java with these options from spark-defaults.conf, too
+    "Put the option into a file that only your user can read, on each machine that needs it, and give @FILE here."
+)
 _CONF = Accepted(
     lambda value: isinstance(value, Mapping) and all(isinstance(each, (str, int, float)) for each in value.values()),
     "a mapping from names of Spark's settings to strings, numbers, true or false",
@@ -63,11 +71,11 @@ class SparkOptions(Checked):
             if name in _NOT_OPTIONS:
                 raise ConfigError(f"{name} cannot be set here. {_NOT_OPTIONS[name]}", key=name)
         for name, value in self.settings().items():
-            if _SECRET.match(name) or _LOGIN.search(value):
+            if _SECRET.match(name) or _LOGIN.search(value) or ASSIGNED.search(value):
                 # PySpark gives all settings of a session to Java as arguments.
                 raise ConfigError(
-                    f"{name} holds a secret, and every user of the machine can read Java's arguments. Put it into "
-                    "spark-defaults.conf in the directory that SPARK_CONF_DIR names.",
+                    f"{name} holds a secret, and every user of the machine can read Java's arguments. "
+                    f"{_IN_JAVA_FILE if name.endswith('JavaOptions') else _IN_DEFAULTS}",
                     key=name,
                 )
 

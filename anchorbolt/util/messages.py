@@ -34,8 +34,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that is not empty."""
-    return text.rstrip().rpartition("\n")[2]
+    """Return the last line of a text that is not empty; after a `…` if `bounded` has cut its beginning."""
+    before, _, line = text.rstrip().rpartition("\n")
+    return f"…{line}" if before.endswith("\n…") else line
 
 
 def reason_of(error: AnchorboltError) -> str:

@@ -63,6 +63,7 @@ def test_the_options_of_a_later_source_override_those_of_the_file_one_by_one(tmp
     "options",
     [
         {"conf": {"spark.hadoop.fs.azure.account.key.mine.example": "canary-1"}},
+        {"conf": {"spark.hadoop.fs.gs.auth.service.account.private.key": "canary-1"}},
         {"conf": {"spark.jars.repositories": "https://user:canary-1@example.com/"}},
         {"jars": "https://user:canary-1@example.com/a.jar"},
     ],
@@ -71,3 +72,22 @@ def test_a_secret_that_java_would_get_as_an_argument_is_refused(options: dict[st
     with pytest.raises(ConfigError) as refused:
         settings(**options)
     assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["spark.driver.extraJavaOptions", "spark.executor.defaultJavaOptions"])
+def test_a_secret_within_javas_options_is_refused_and_may_be_in_a_file_of_arguments(name: str, tmp_path: Path) -> None:
+    options = "-Xss4m -Djavax.net.ssl.trustStorePassword=canary-1"
+    file = tmp_path / "conf.yaml"
+    file.write_text(f"spark: {{conf: {{{name}: '{options}'}}}}")
+    for given in ({"file": file}, {"conf": {"spark": {"conf": {name: options}}}}):
+        with pytest.raises(ConfigError, match="give @FILE here") as refused:
+            load_conf(**given)
+        assert refused.value.key == name
+        assert "canary" not in str(refused.value)
+    allowed = "@/etc/java.args -Djavax.net.ssl.trustStore=/etc/trust -Dmy.passwordFile=/etc/password"
+    assert settings(conf={name: allowed}) == {name: allowed}
+
+
+def test_a_secret_within_another_setting_of_spark_belongs_to_its_defaults() -> None:
+    with pytest.raises(ConfigError, match=r"spark-defaults\.conf"):
+        settings(conf={"spark.hadoop.my.url": "jdbc:postgresql://h/db?user=a&password=canary-1"})

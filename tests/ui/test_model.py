@@ -109,8 +109,9 @@ def test_a_secret_is_removed_from_an_answer_as_json_writes_it() -> None:
     [
         *(
             (key, "canary-1", "***")
-            for key in ("password", "my.apiKey", "aws.access.key", "token", "db.passwd", "auth")
+            for key in ("password", "my.apiKey", "aws.access.key", "token", "db.passwd", "auth", "my.tokens")
         ),
+        ("my.passwords", {"a": "canary-1"}, "***"),
         ("anything", Secret("canary-1"), "***"),
         ("url", "redis://:canary-1@host:6379/0", "redis://***@host:6379/0"),
         ("jaas", 'username="u" password="canary-1";', 'username="u" password="***";'),

@@ -50,6 +50,7 @@ class Run:
     conf_file: Path | None = None
     overrides: Sequence[str] = ()  # `key=value`, overriding the file
     spark: Mapping[str, Any] = field(default_factory=dict)  # Spark's options, overriding those of the file
+    options: Mapping[str, object] = field(default_factory=dict)  # keys that other options set, overriding all else
     until_empty: bool = False
     verbose: bool = False
 
@@ -104,7 +105,8 @@ class Run:
             signal.signal(number, handle)
 
     def _to_its_end(self) -> None:
-        conf = load_conf({SPARK: self.spark}, file=self.conf_file, overrides=self.overrides)
+        overrides = [*self.overrides, *(f"{key}={value}" for key, value in self.options.items())]
+        conf = load_conf({SPARK: self.spark} if self.spark else {}, file=self.conf_file, overrides=overrides)
         topology = load_topology(self.job, dict(conf))
         self.display.name(topology.name)
         start = self._shown_start(topology, conf)
@@ -140,9 +142,16 @@ class Run:
 
         page = UiServer.from_settings(start.topology, conf.settings, start)
         if page is not None:
-            start.on_recovery = partial(page.show, origins=conf.origins, stop=self._request_stop)
+            start.on_recovery = partial(page.show, origins=self._origins(conf), stop=self._request_stop)
             self.display.say(f"page: {page.address}", page=page.address)
         return page
+
+    def _origins(self, conf: Configuration) -> dict[str, str]:
+        """Return where each key that was given comes from, in the words of a command line."""
+        origins = conf.origins | {key: f"--{key.removeprefix('topology.').replace('.', '-')}" for key in self.options}
+        if self.spark:
+            origins[SPARK] = origins[SPARK].removesuffix("program") + "command line"
+        return origins
 
     def _start(self, topology: Topology, conf: Configuration, start: RunStart) -> RunHandle | None:
         """Start the topology; return None if a signal came first."""

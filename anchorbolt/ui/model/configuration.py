@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
 from anchorbolt.config.declaration import by_key
-from anchorbolt.config.masking import LOGIN_IN_URL, MASK, SECRET_KEY
+from anchorbolt.config.masking import ASSIGNED, LOGIN_IN_URL, MASK, SECRET_KEY
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
 from anchorbolt.ui.model.observation import Observation
 
-_ASSIGNED = re.compile(r"(?i)((?:password|passwd|pwd|secret|token|api_?key)\s*[=:]\s*[\"']?)[^\s,;&\"']+")
 _MOST_CHARACTERS = 2000
 
 
@@ -31,7 +29,7 @@ def masked(value: Any, key: str = "") -> Any:
         return value
     if isinstance(value, str):
         without_login = LOGIN_IN_URL.sub(f"{MASK}@", value[:_MOST_CHARACTERS])
-        return _ASSIGNED.sub(rf"\g<1>{MASK}", without_login)
+        return ASSIGNED.sub(rf"\g<1>{MASK}", without_login)
     return f"of type {type(value).__name__}"
 
 

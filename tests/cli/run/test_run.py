@@ -1,10 +1,12 @@
 """What `anchorbolt run` does around an engine, the local one: what it says, where, and with which exit code."""
 
+import json
 import logging
 import os
 import signal
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -251,3 +253,56 @@ def test_it_is_said_when_a_run_is_paused_and_resumed(here: Path, capsys: pytest.
         "resumed",
         "paused: no wave begins until the run is resumed",
     ]
+
+
+class Asking(Display):
+    """Asks the page of the run for the configuration once, and then sends a signal."""
+
+    page = ""
+    origins: dict[str, str] | None = None
+
+    def say(self, text: str, **fields: object) -> None:
+        super().say(text, **fields)
+        self.page = str(fields.get("page", self.page))
+
+    def refresh(self) -> None:
+        super().refresh()
+        if self.origins is None:
+            with urllib.request.urlopen(f"{self.page}api/v1/topology/summing/configuration", timeout=30) as answer:
+                self.origins = {each["key"]: each["origin"] for each in json.load(answer)["keys"]}
+            signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("options", "file", "origin"),
+    [
+        ({}, {}, "default"),
+        ({}, {"driver-memory": "1g"}, "file conf.json"),
+        ({"driver-memory": "2g"}, {}, "command line"),
+        ({"driver-memory": "2g"}, {"jars": "a.jar"}, "file conf.json and command line"),
+    ],
+)
+def test_the_page_says_where_each_key_comes_from(
+    write: WriteFiles, options: dict[str, str], file: dict[str, str], origin: str
+) -> None:
+    write({"conf.json": json.dumps({"spark": file, "factor": 2, "topology.metrics.port": 1})})
+    display = Asking()
+    job = Run(
+        "ab_summing:summing",
+        LocalEngine(),
+        display,
+        conf_file=Path("conf.json"),
+        overrides=["topology.message.timeout.secs=60"],
+        spark=options,
+        options={"topology.ui.port": 0, "topology.metrics.port": 0},
+    )
+    assert job.to_exit_code() == DONE
+    assert display.origins is not None
+    given = {key: each for key, each in display.origins.items() if each != "default" and key != "spark"}
+    assert given == {
+        "factor": "file conf.json",
+        "topology.message.timeout.secs": "--set",
+        "topology.ui.port": "--ui-port",
+        "topology.metrics.port": "--metrics-port",
+    }
+    assert display.origins["spark"] == origin
