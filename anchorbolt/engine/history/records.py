@@ -15,7 +15,13 @@ from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.config.masking import Masking
 from anchorbolt.engine.driver.rounds import PHASES, WaveReport
-from anchorbolt.engine.history.failures import Letter, letters_in_record, raised_in
+from anchorbolt.engine.history.failures import (
+    Letter,
+    letters_in_record,
+    messages_in_record,
+    raised_in,
+    timed_out_in_record,
+)
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.util.messages import bounded
@@ -86,6 +92,8 @@ def wave_record(
         "failed": sum(report.messages_failed.values()),
         "dead_letters": sum(report.dead_letters.values()),
         "letters": letters_in_record(letters),
+        "messages": messages_in_record(report.failures),
+        "timed_out": timed_out_in_record(report.messages_timed_out),
         "throttled": report.throttled,
         "offsets_behind": report.offsets_behind,
         "files_waiting": report.files_waiting,
@@ -94,7 +102,7 @@ def wave_record(
     if len(encoded(record)) > MOST_BYTES:  # a topology of hundreds of components
         record["tasks"] = record["executed"] = record["emitted"] = {}
     if len(encoded(record)) > MOST_BYTES:  # long texts, which JSON makes up to six times as long
-        record |= {"failures": list(report.round_failures[:1]), "raised": None, "letters": []}
+        record |= {"failures": list(report.round_failures[:1]), "raised": None, "letters": [], "messages": []}
     return record
 
 
@@ -105,7 +113,9 @@ def encoded(record: Record) -> bytes:
 
 def without_secrets(record: Record, masking: Masking) -> Record:
     """Return a record whose texts, which may be those of a user's exception, hold no secret of the configuration."""
-    texts = {name: record[name] for name in ("failures", "raised", "letters", "failure") if record.get(name)}
+    texts = {
+        name: record[name] for name in ("failures", "raised", "letters", "messages", "failure") if record.get(name)
+    }
     return {**record, **masking.without_secrets(texts)} if texts else record
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from anchorbolt.engine.history.failures import raised_in
+from anchorbolt.engine.history.failures import Message, raised_in
 from anchorbolt.ui.model.observation import Observation
 
 _MOST = 100
@@ -43,3 +44,18 @@ def failures(seen: Observation) -> dict[str, Any]:
 def _rounds(at: float, wave: Mapping[str, Any], raised: Mapping[str, Any] | None) -> dict[str, Any]:
     told = {"at": at, "txid": wave["txid"], "rounds": wave.get("rounds", 1), "reasons": wave["failures"]}
     return {**told, **(raised or _NOBODY)}
+
+
+def messages_shown(newest_first: Iterable[tuple[int, Sequence[Message]]]) -> list[Mapping[str, Any]]:
+    """Return the latest 100 failed messages, given those of each wave with its txid."""
+    messages = (
+        {
+            **{name: each[name] for name in ("spout", "component", "task", "reason")},
+            "txid": txid,
+            "messageId": each["message"],
+            "timedOut": each["timed_out"],
+        }
+        for txid, of_wave in newest_first
+        for each in of_wave
+    )
+    return list(islice(messages, _MOST))

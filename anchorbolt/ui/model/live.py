@@ -15,10 +15,12 @@ from anchorbolt.config.settings import Settings
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.engine.figures.tasks import Figure, TaskFigures
+from anchorbolt.engine.history.failures import messages_of
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.submit.handle import RunHandle
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.metrics.distribution import Distribution
+from anchorbolt.ui.model.failures import messages_shown
 from anchorbolt.ui.model.observation import (
     ComponentFigures,
     Latency,
@@ -29,8 +31,6 @@ from anchorbolt.ui.model.observation import (
     RunningWave,
     WindowFigures,
 )
-
-_MOST_FAILED_MESSAGES = 100
 
 
 class LiveRun:
@@ -73,12 +73,7 @@ class LiveRun:
             failed_records=handle.failed_records,
             letters=handle.dead_letters,
             dead_letters=handle.figures.dead_letters,
-            failed_messages=[
-                {"txid": report.txid, "spout": each.spout, "component": each.component, "task": each.task_index}
-                | {"messageId": str(each.msg_id)[:100], "reason": each.reason, "timedOut": each.timed_out}
-                for report in reversed(reports)
-                for each in report.failures
-            ][:_MOST_FAILED_MESSAGES],
+            failed_messages=messages_shown((each.txid, messages_of(each.failures)) for each in reversed(reports)),
             timed_out=handle.figures.timed_out,
             configuration=handle.plan.conf,
             origins=self._origins,

@@ -65,8 +65,10 @@ def test_what_an_older_driver_writes_while_a_newer_one_takes_over_is_kept(folder
 
 def test_the_reasons_of_failures_hold_no_secret_of_the_configuration() -> None:
     secret = 'a"secret'
-    record = {**wave(0), "failures": [f"cannot log in with {secret}"], "executed": {"count": 1}}
-    assert without_secrets(record, Masking([secret])) == {**record, "failures": ["cannot log in with ***"]}
+    text = f"cannot log in with {secret}"
+    record = {**wave(0), "failures": [text], "messages": [{"reason": text}], "executed": {"count": 1}}
+    masked = {"failures": ["cannot log in with ***"], "messages": [{"reason": "cannot log in with ***"}]}
+    assert without_secrets(record, Masking([secret])) == {**record, **masked}
     assert without_secrets(wave(0), Masking(["wave"])) == wave(0)
 
 
