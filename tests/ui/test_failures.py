@@ -178,6 +178,18 @@ def check_failed(answer: Any) -> None:
     shown = sorted((each["messageId"], each["component"], each["task"], each["reason"]) for each in answer["messages"])
     reason = "FailedException: not with ***"
     assert shown == [("3", "fails", 0, reason), ("two", "fails", 0, reason)]
+    [repeated] = answer["rounds"]
+    assert (repeated["txid"], repeated["rounds"]) == (0, 2)
+    [why] = repeated["reasons"]
+    assert why.startswith("1 round run again to leave out failed messages")
+    assert "bolt 'fails', task 0" in why
+
+
+def test_a_wave_that_was_run_again_without_failed_messages_is_among_the_rounds(
+    server: UiServer, client: Client, tmp_path: Path
+) -> None:
+    server.show(failing(tmp_path))
+    check_failed(client.json("/api/v1/topology/failing/failures"))
 
 
 def test_failed_messages_are_shown_from_the_history_with_their_reasons(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.spouts.failed_trees import FailedTree
-from anchorbolt.util.messages import bounded, last_line, shortened
+from anchorbolt.util.messages import bounded, counted, last_line, shortened
 
 MOST_LETTERS = 100
 """A run keeps at most so many of its dead letters for its page."""
@@ -101,6 +101,17 @@ def timed_out_in(records: Iterable[Mapping[str, Any]]) -> Counter[tuple[str, Tas
         for each in record.get("timed_out", ()):
             found[each["spout"], (each["component"], each["task"])] += each["messages"]
     return found
+
+
+def reasons_in(record: Mapping[str, Any]) -> list[str]:
+    """Return why rounds of a wave were run again: the errors, and whether failed messages were to be left out."""
+    reasons = [str(each) for each in record.get("failures", ())]
+    repeats = record.get("repeats", 0 if reasons else record.get("rounds", 1) - 1)
+    if not repeats:
+        return reasons
+    first = first_failed(record)
+    why = f"{counted(repeats, 'round')} run again to leave out failed messages"
+    return [*reasons, f"{why}; the first of them: {first}" if first else why]
 
 
 def first_failed(record: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from anchorbolt.checkpoint.current_wave import FailedRound
-from anchorbolt.checkpoint.spout import RecoveryReport
+from anchorbolt.checkpoint.spout import FAILURES_KEPT, RecoveryReport
 from anchorbolt.config.masking import Masking
 from anchorbolt.engine.driver.rounds import PHASES, WaveReport
 from anchorbolt.engine.history.failures import (
@@ -79,6 +79,7 @@ def wave_record(
         "failed_ms": round(failed_ms, 1),
         "phases_ms": {phase: round(getattr(report, f"{phase}_ms"), 1) for phase in PHASES},
         "rounds": report.rounds,
+        "repeats": _repeats(report),
         "losses": report.losses,
         "failures": list(report.round_failures),
         "raised": raised_in(failed_rounds),
@@ -104,6 +105,12 @@ def wave_record(
     if len(encoded(record)) > MOST_BYTES:  # long texts, which JSON makes up to six times as long
         record |= {"failures": list(report.round_failures[:1]), "raised": None, "letters": [], "messages": []}
     return record
+
+
+def _repeats(report: WaveReport) -> int:
+    """Return how many rounds were run again to leave out failed messages; 0 if too many failed for other reasons."""
+    told = len(report.round_failures)
+    return report.rounds - 1 - told if told < FAILURES_KEPT else 0
 
 
 def encoded(record: Record) -> bytes:

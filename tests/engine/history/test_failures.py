@@ -11,7 +11,7 @@ from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.driver.rounds import WaveReport, summarise
-from anchorbolt.engine.history.failures import has_failed, letter_of
+from anchorbolt.engine.history.failures import has_failed, letter_of, reasons_in
 from anchorbolt.engine.history.records import MOST_BYTES, encoded, wave_record
 from anchorbolt.engine.spouts.failed_trees import FailedTree
 
@@ -101,3 +101,16 @@ def test_the_record_of_a_wave_has_its_first_failed_messages_and_who_held_what_ti
         "timed_out": False,
     }
     assert record["timed_out"] == [{"spout": "in", "component": "keeps", "task": 1, "messages": 1}]
+    first = "the first of them: bolt 'work', task 0: ValueError: no"
+    assert reasons_in(record) == [f"1 round run again to leave out failed messages; {first}"]
+
+
+@pytest.mark.parametrize(
+    ("failures", "rounds", "repeats"), [((), 1, 0), (("a",), 2, 0), (("a",), 4, 2), (("a",) * 10, 20, 0)]
+)
+def test_rounds_that_did_not_fail_were_run_again_to_leave_out_messages(
+    failures: tuple[str, ...], rounds: int, repeats: int
+) -> None:
+    record = wave_record(1, WaveReport(5, 5, rounds=rounds, round_failures=failures), [], 1.0)
+    assert record["repeats"] == repeats
+    assert len(reasons_in(record)) == len(failures) + (repeats > 0)
