@@ -65,6 +65,11 @@ def letters_in_record(letters: Sequence[Letter]) -> list[Letter]:
     return [{**each, "traceback": bounded(each["traceback"], _TRACEBACK_IN_RECORD)} for each in letters[:_IN_RECORD]]
 
 
+def letters_in(records: Iterable[Mapping[str, Any]]) -> list[Letter]:
+    """Return the dead letters that these records of waves have."""
+    return [letter for record in records for letter in record.get("letters", ())]
+
+
 def messages_of(failures: Iterable[FailedTree]) -> list[Message]:
     """Return what is kept of failed messages."""
     return [

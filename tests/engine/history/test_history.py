@@ -12,7 +12,7 @@ import pytest
 from anchorbolt.config.masking import Masking
 from anchorbolt.engine.history import writer as writers
 from anchorbolt.engine.history.records import Record, decoded, encoded, without_secrets
-from anchorbolt.engine.history.segments import RECORDS_KEPT, HistoryFiles, read_history
+from anchorbolt.engine.history.segments import RECORDS_KEPT, HistoryFiles, read_history, read_latest
 from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.util.locations import Folder, open_folder
 from tests.cli.command import wait_until
@@ -118,6 +118,49 @@ def test_a_write_that_fails_is_repeated_and_writes_nothing_twice(
     assert txids(folder) == list(range(100))
     files.write(records)
     assert txids(folder) == list(range(250))
+
+
+def test_the_latest_records_of_earlier_drivers_are_read_from_few_files(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for generation, number in ((1, 950), (2, 30), (3, 20)):
+        HistoryFiles(folder, generation).write([wave(txid, generation) for txid in range(number)])
+    opened, read_end = list[str](), type(folder).read_end
+
+    def reads(self: Any, name: str, most: int) -> bytes | None:
+        opened.append(name)
+        return read_end(self, name, most)
+
+    monkeypatch.setattr(type(folder), "read_end", reads)
+    found = [(record["generation"], record["txid"]) for record in read_latest(folder, 300, before=3)]
+    assert found == [*((1, txid) for txid in range(680, 950)), *((2, txid) for txid in range(30))]
+    assert len(opened) <= 5
+    assert read_latest(folder, 300, before=1) == []
+
+
+def test_the_records_of_earlier_drivers_are_handed_on_once_they_can_be_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writers, "_PAUSE_S", 0.001)
+    HistoryFiles(folder, 1).write([wave(0), wave(1)])
+    names, calls, handed = type(folder).names, [0], list[list[Record]]()
+
+    def fails_first(self: Any, name: str) -> Any:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise OSError("away")
+        return names(self, name)
+
+    monkeypatch.setattr(type(folder), "names", fails_first)
+    writer = HistoryWriter(folder, 2, earlier=handed.append)
+    writer.add(wave(2, 2))
+    wait_until(lambda: bool(caplog.records), "it has failed")
+    writer.add(wave(3, 2))
+    wait_until(lambda: bool(handed), "it was read")
+    writer.close()
+    assert handed == [[wave(0), wave(1)]]
+    assert len(caplog.records) == 1
+    assert txids(folder) == [0, 1, 2, 3]
 
 
 def test_damaged_lines_are_left_out() -> None:

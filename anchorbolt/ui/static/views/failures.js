@@ -37,7 +37,7 @@ export const failures = {
         ["Bolt", (each) => (each.timedOut ? h("span", {}, who(each), h("span", { class: "quiet" }, " held it last")) : who(each))],
         ["Why", (each) => each.reason, "wide"],
       ], data.messages.slice(0, SHOWN), "Failed messages"),
-      !now.isLive && h("p", { class: "quiet" }, "The history has the first five of each wave.")),
+      h("p", { class: "quiet" }, now.isLive ? "Of each wave of an earlier driver, only the first five." : "Of each wave, only the first five.")),
       data.ends.length > 0 && card("Runs that failed", data.ends.map((each) => h("div", {},
         h("p", {}, h("b", {}, each.error), ` at txid ${each.txid}, ${time(each.at)}`), h("pre", {}, each.text)))),
     ].filter(Boolean);
