@@ -23,6 +23,7 @@ from anchorbolt.engine.history.failures import (
     timed_out_in_record,
 )
 from anchorbolt.engine.history.graph import Graph
+from anchorbolt.engine.history.shapes import is_whole
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.util.messages import bounded
 
@@ -136,15 +137,9 @@ def decoded(lines: Iterable[bytes]) -> list[Record]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and _is_whole(record):
+        if is_whole(record):
             records.append(record)
     return records
-
-
-def _is_whole(record: dict[str, Any]) -> bool:
-    return record.get("kind") in ("start", "wave", "end") and all(
-        type(record.get(name)) in (int, float) for name in ("at", "generation", "txid")
-    )
 
 
 _SPREAD = ("start_ms", "aligned_ms", "prepare_ms", "stage_ms", "seal_ms", "execute_ms", "executed", "bytes_staged")

@@ -169,6 +169,38 @@ def test_damaged_lines_are_left_out() -> None:
     assert decoded(lines) == [wave(1)]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '"at":1e400',
+        '"at":NaN',
+        '"at":-1',
+        '"at":9e14',
+        '"txid":1.5',
+        '"txid":true',
+        '"total_ms":' + "9" * 400,
+        '"rounds":"two"',
+        '"kind":["wave"]',
+        '"letters":5',
+        '"letters":[{"reason":"no"}]',
+        '"messages":[7]',
+        '"timed_out":{"in":3}',
+        '"raised":{"traceback":"no"}',
+        '"failures":{"a":1}',
+        '"phases_ms":"x"',
+        '"executed":{"count":null}',
+        '"tasks":[1]',
+        '"tasks":{"count":{"start_ms":"x"}}',
+        '"graph":{"topology":"t","components":[{"id":"count"}]}',
+        '"failure":7',
+    ],
+)
+def test_a_record_with_a_field_of_another_type_is_left_out(odd: str) -> None:
+    plain = encoded(wave(1)).rstrip().removesuffix(b"}")
+    assert decoded([plain + b"," + odd.encode() + b"}\n"]) == []
+    assert decoded([plain + b',"of_later":5}\n']) == [{**wave(1), "of_later": 5}]
+
+
 def test_a_location_that_cannot_be_written_is_tried_again_and_the_oldest_are_dropped(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
