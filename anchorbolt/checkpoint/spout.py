@@ -36,7 +36,7 @@ _log = logging.getLogger("anchorbolt.checkpoint")
 _FINAL = (errors.StateCorrupted, errors.CodecMismatch, errors.ConfigError, errors.QueryChanged, errors.TopologyError)
 """Errors that another round of the same batch cannot cure."""
 
-_FAILURES_KEPT = 10
+FAILURES_KEPT = 10
 _READS = 5
 _PAUSE_S = 0.3
 
@@ -235,7 +235,7 @@ class CheckpointSpout:
                 raise
             except errors.AnchorboltError as error:
                 failed = FailedRound.of(error)
-                failed_rounds = (*current.failures, failed)[:_FAILURES_KEPT]
+                failed_rounds = (*current.failures, failed)[:FAILURES_KEPT]
                 self._current = current = replace(current, failure=failed.reason, failures=failed_rounds)
                 transaction.roll_back()
                 # A store that does not answer is not the batch's fault: it costs time, but none of the retries.

@@ -36,8 +36,10 @@ _HEAD |= {"executorsTotal": _WHOLE}
 _AMOUNTS = dict.fromkeys(("executed", "emitted", "failed", "errors", "bytesOut"), _WHOLE)
 _AMOUNTS |= dict.fromkeys(("keysRead", "keysCached", "keysStaged", "bytesStaged"), _WHOLE)
 _AMOUNTS |= dict.fromkeys(("executeMs", "prepareMs", "stageMs", "sealMs"), _NUMBER)
+# A history does not tell the others.
+_AMOUNTS |= {name: _or_null(each) for name, each in _AMOUNTS.items() if name not in ("executed", "emitted")}
 _ERROR = {"lastError": _TEXT, "errorTime": _or_null(_WHOLE), "errorLapsedSecs": _or_null(_WHOLE)}
-_COMPONENT = {"tasks": _WHOLE, "executors": _WHOLE, "type": _TEXT, **_AMOUNTS, "transferred": _WHOLE}
+_COMPONENT = {"tasks": _WHOLE, "executors": _WHOLE, "type": _TEXT, **_AMOUNTS, "transferred": _or_null(_WHOLE)}
 _COMPONENT |= {"skew": _or_null(_NUMBER), **_ERROR}
 _WINDOW = {"window": _TEXT, "windowHint": _TEXT, "windowSeconds": _NUMBER}
 _QUANTILES = _map(_object(count=_WHOLE, p50=_NUMBER, p99=_NUMBER))
@@ -50,12 +52,13 @@ SUMMARY = _object(topologies=_list(_object(**_HEAD)))
 TOPOLOGY = _object(
     **_HEAD,
     **_WINDOW,
-    msgTimeout=_WHOLE,
+    msgTimeout=_or_null(_WHOLE),
     topologyStats=_list(
         _object(
             ("completeLatency",),
             **_OF_WINDOW,
-            **dict.fromkeys(("emitted", "transferred", "acked", "failed", "deadLetters"), _WHOLE),
+            **dict.fromkeys(("emitted", "acked", "failed", "deadLetters"), _WHOLE),
+            transferred=_or_null(_WHOLE),
             completeLatency=_DECIMAL,
         )
     ),
@@ -65,8 +68,8 @@ TOPOLOGY = _object(
             **_COMPONENT,
             spoutId=_TEXT,
             encodedSpoutId=_TEXT,
-            acked=_WHOLE,
-            deadLetters=_WHOLE,
+            acked=_or_null(_WHOLE),
+            deadLetters=_or_null(_WHOLE),
             completeLatency=_DECIMAL,
         )
     ),
@@ -76,8 +79,8 @@ TOPOLOGY = _object(
             **_COMPONENT,
             boltId=_TEXT,
             encodedBoltId=_TEXT,
-            capacity=_DECIMAL,
-            executeLatency=_DECIMAL,
+            capacity=_or_null(_DECIMAL),
+            executeLatency=_or_null(_DECIMAL),
             stateful=_FLAG,
             acked=_WHOLE,
         )
@@ -98,9 +101,9 @@ _STATS = _list(
         ("acked", "completeLatency"),
         **_OF_WINDOW,
         **_AMOUNTS,
-        transferred=_WHOLE,
-        executeLatency=_DECIMAL,
-        capacity=_DECIMAL,
+        transferred=_or_null(_WHOLE),
+        executeLatency=_or_null(_DECIMAL),
+        capacity=_or_null(_DECIMAL),
         acked=_WHOLE,
         completeLatency=_DECIMAL,
     )
@@ -163,7 +166,7 @@ NOW = _object(
     canAct=_FLAG,
     txid=_WHOLE,
     generation=_WHOLE,
-    commitAgeSecs=_NUMBER,
+    commitAgeSecs=_or_null(_NUMBER),
     wave=_or_null(
         _object(
             **dict.fromkeys(("txid", "round", "tasksEnded", "tasksTotal", "waitsForTasksTotal"), _WHOLE),
@@ -175,7 +178,7 @@ NOW = _object(
     ),
     waiting=_list(_object(**{"for": _TEXT, "seconds": _NUMBER})),
     losses=_WHOLE,
-    messagesInFlight=_WHOLE,
+    messagesInFlight=_or_null(_WHOLE),
     throttled=_TEXT,
     throttledBy=_or_null(_TASK),
     throttle=_or_null(
@@ -186,7 +189,7 @@ NOW = _object(
             spouts=_list(_object(spout=_TEXT, messagesInFlight=_WHOLE, most=_or_null(_WHOLE), tasksHeld=_WHOLE)),
         )
     ),
-    oldestMessageSecs=_NUMBER,
+    oldestMessageSecs=_or_null(_NUMBER),
     longCalls=_list(_object(**dict.fromkeys(("kind", "method", "stack"), _TEXT), **_TASK_KEYS, seconds=_NUMBER)),
     offsetsBehind=_or_null(_WHOLE),
     filesWaiting=_or_null(_WHOLE),

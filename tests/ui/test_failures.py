@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.bolts import FailedException
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.history.segments import read_history
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
+from anchorbolt.ui.model.failures import failures
+from anchorbolt.ui.model.recorded import observed
 from anchorbolt.ui.schemas import FAILURES
 from anchorbolt.util.locations import open_folder
 from tests.engine.jobs import one_bolt
 from tests.reliability import jobs
-from tests.reliability.jobs import MESSAGES, QueueSpout, RichBolt
+from tests.reliability.jobs import MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt
 from tests.ui.conftest import CANARY, DEADLINE_S, Client
 from tests.ui.schema_check import problems
 
@@ -62,6 +65,12 @@ def poisoned(location: Path, messages: int = 1) -> RunHandle:
     return handle
 
 
+def history_at(location: Path) -> UiServer:
+    folder = open_folder(str(location / "checkpoint"))
+    settings = load_conf({"topology.ui.port": 0, "my.api.token": CANARY}).settings
+    return UiServer.of_history(folder.location, lambda: read_history(folder), settings)
+
+
 def check_letter(answer: Any) -> None:
     """Check the answer of a run with one dead letter."""
     assert problems(answer, FAILURES) == []
@@ -81,9 +90,7 @@ def test_a_dead_letter_is_shown_with_its_traceback(server: UiServer, client: Cli
 
 def test_a_dead_letter_of_an_ended_run_is_shown_from_its_history(tmp_path: Path) -> None:
     poisoned(tmp_path)
-    folder = open_folder(str(tmp_path / "checkpoint"))
-    settings = load_conf({"topology.ui.port": 0, "my.api.token": CANARY}).settings
-    server = UiServer.of_history(folder.location, lambda: read_history(folder), settings)
+    server = history_at(tmp_path)
     try:
         answer = Client(server.address).json(POISONED)
         (letter,) = answer["letters"]
@@ -138,3 +145,63 @@ def test_a_failed_round_of_the_wave_that_runs_is_shown_at_once(server: UiServer,
     assert "ValueError" in failed["reasons"][0]
     assert "raise ValueError(" in failed["traceback"]
     assert handle.await_termination(DEADLINE_S)
+
+
+class FailsBad(Count):
+    """Keeps words, and fails the word `bad`; so its topology runs a wave again without what failed."""
+
+    def execute(self, tup: Any) -> None:
+        if tup["word"] == "bad":
+            raise FailedException(f"not with {CANARY}")
+        super().execute(tup)
+
+
+def failing(location: Path) -> RunHandle:
+    """A run of one wave, which was run again without two failed messages."""
+    MESSAGES.extend([(1, ("fine",)), ("two", ("bad",)), (3, ("bad",))])
+    builder = TopologyBuilder()
+    builder.set_spout("in", AllAtOnce("word", replay=False))
+    builder.set_bolt("fails", FailsBad()).fields_grouping("in", "word")
+    conf = {
+        "topology.state.provider": "memory",
+        "topology.checkpoint.location": str(location / "checkpoint"),
+        "my.api.token": CANARY,
+    }
+    handle = LocalCluster().submit(builder.create_topology("failing"), conf)
+    assert handle.await_termination(DEADLINE_S)
+    return handle
+
+
+def check_failed(answer: Any) -> None:
+    assert problems(answer, FAILURES) == []
+    assert CANARY not in str(answer)
+    shown = sorted((each["messageId"], each["component"], each["task"], each["reason"]) for each in answer["messages"])
+    reason = "FailedException: not with ***"
+    assert shown == [("3", "fails", 0, reason), ("two", "fails", 0, reason)]
+    [repeated] = answer["rounds"]
+    assert (repeated["txid"], repeated["rounds"]) == (0, 2)
+    [why] = repeated["reasons"]
+    assert why.startswith("1 round run again to leave out failed messages")
+    assert "bolt 'fails', task 0" in why
+
+
+def test_a_wave_that_was_run_again_without_failed_messages_is_among_the_rounds(
+    server: UiServer, client: Client, tmp_path: Path
+) -> None:
+    server.show(failing(tmp_path))
+    check_failed(client.json("/api/v1/topology/failing/failures"))
+
+
+def test_failed_messages_are_shown_from_the_history_with_their_reasons(tmp_path: Path) -> None:
+    failing(tmp_path)
+    server = history_at(tmp_path)
+    try:
+        check_failed(Client(server.address).json("/api/v1/topology/failing/failures"))
+    finally:
+        server.close()
+
+
+def test_who_held_what_timed_out_is_shown_from_the_history() -> None:
+    held = {"spout": "in", "component": "keeps", "task": 1, "messages": 2}
+    wave = {"kind": "wave", "at": 1.0, "generation": 1, "txid": 0, "failed": 2, "timed_out": [held]}
+    assert failures(observed([wave, {**wave, "txid": 1}], "somewhere"))["timedOut"] == [{**held, "messages": 4}]

@@ -13,6 +13,8 @@ from anchorbolt.errors import ConfigError
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
+from anchorbolt.ui.model.component import component
+from anchorbolt.ui.model.now import now
 from anchorbolt.ui.model.recorded import observed
 from anchorbolt.ui.model.topology import topology
 from anchorbolt.util.locations import open_folder
@@ -62,6 +64,25 @@ def test_a_history_answers_as_a_run_does_without_the_figures_of_tasks(location: 
         server.close()
 
 
+def test_what_a_history_does_not_tell_is_null_and_not_zero(location: str) -> None:
+    seen = observed(list(read_history(open_folder(location))), location)
+    shown = topology(seen, ":all-time")
+    untold = ("failed", "errors", "executeMs", "keysStaged", "bytesStaged", "bytesOut", "transferred")
+    for each in shown["bolts"]:
+        assert [each[name] for name in (*untold, "capacity", "executeLatency")] == [None] * 9
+    [spout] = shown["spouts"]
+    assert [spout[name] for name in untold if name != "failed"] == [None] * 6
+    assert (spout["executed"], spout["failed"]) == (2, 0)
+    assert shown["msgTimeout"] is None
+    assert {each["transferred"] for each in shown["topologyStats"]} == {None}
+    of_count = component(seen, "count", ":all-time", first=0, count=10, sort="task")
+    assert of_count is not None
+    for each in of_count["boltStats"]:
+        assert [each[name] for name in (*untold, "capacity", "executeLatency")] == [None] * 9
+    does = now(seen)
+    assert (does["commitAgeSecs"], does["messagesInFlight"], does["oldestMessageSecs"]) == (None, None, None)
+
+
 def test_a_place_without_a_history_is_shown_empty(tmp_path: Path) -> None:
     folder = open_folder(str(tmp_path))
     server = UiServer.of_history(
@@ -93,4 +114,5 @@ def test_the_messages_of_several_spouts_are_those_of_the_topology_and_of_no_sing
     shown = topology(observed(records, "somewhere"), ":all-time", sys=False)
     [stats] = [each for each in shown["topologyStats"] if each["window"] == ":all-time"]
     assert (stats["acked"], stats["failed"]) == (5, 2)
-    assert [each["acked"] for each in shown["spouts"]] == [0, 0]
+    for name in ("acked", "failed", "deadLetters"):
+        assert [each[name] for each in shown["spouts"]] == [None, None]

@@ -27,7 +27,7 @@ def history(
     ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw the time of each wave, by phase.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per line, with all that is kept.")
+        bool, typer.Option("--json", help="Print each as a JSON object on one line, with all its fields.")
     ] = False,
 ) -> int:
     """Print the latest waves of a topology, with its starts and ends, also while it runs and after it has ended.

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from anchorbolt.engine.history.failures import first_failed
 from anchorbolt.engine.history.records import Record
 from anchorbolt.util.messages import counted, last_line
 from anchorbolt.util.values import printable
@@ -30,8 +31,14 @@ def line_of(record: Record) -> str:
         reasons = record.get("failures")
         why = f"the first failed: {printable(str(reasons[0]))}" if reasons else "to leave out what fails"
         parts.append(f"{record['rounds']} rounds, all but the last in {record.get('failed_ms', 0):,.0f} ms, {why}")
-    if record.get("dead_letters"):
-        parts.append(counted(record["dead_letters"], "dead letter"))
+    failed = [
+        counted(record[name], noun)
+        for name, noun in (("failed", "failed message"), ("dead_letters", "dead letter"))
+        if record.get(name)
+    ]
+    if failed:
+        first = first_failed(record)
+        parts.append(" and ".join(failed) + (f", the first: {printable(first)}" if first else ""))
     if record.get("throttled"):
         parts.append(f"throttled: {printable(str(record['throttled']))}")
     return shown + ", ".join(parts)

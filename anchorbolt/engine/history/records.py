@@ -12,11 +12,18 @@ from operator import attrgetter
 from typing import Any
 
 from anchorbolt.checkpoint.current_wave import FailedRound
-from anchorbolt.checkpoint.spout import RecoveryReport
+from anchorbolt.checkpoint.spout import FAILURES_KEPT, RecoveryReport
 from anchorbolt.config.masking import Masking
 from anchorbolt.engine.driver.rounds import PHASES, WaveReport
-from anchorbolt.engine.history.failures import Letter, letters_in_record, raised_in
+from anchorbolt.engine.history.failures import (
+    Letter,
+    letters_in_record,
+    messages_in_record,
+    raised_in,
+    timed_out_in_record,
+)
 from anchorbolt.engine.history.graph import Graph
+from anchorbolt.engine.history.shapes import is_whole
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.util.messages import bounded
 
@@ -73,6 +80,7 @@ def wave_record(
         "failed_ms": round(failed_ms, 1),
         "phases_ms": {phase: round(getattr(report, f"{phase}_ms"), 1) for phase in PHASES},
         "rounds": report.rounds,
+        "repeats": _repeats(report),
         "losses": report.losses,
         "failures": list(report.round_failures),
         "raised": raised_in(failed_rounds),
@@ -86,6 +94,8 @@ def wave_record(
         "failed": sum(report.messages_failed.values()),
         "dead_letters": sum(report.dead_letters.values()),
         "letters": letters_in_record(letters),
+        "messages": messages_in_record(report.failures),
+        "timed_out": timed_out_in_record(report.messages_timed_out),
         "throttled": report.throttled,
         "offsets_behind": report.offsets_behind,
         "files_waiting": report.files_waiting,
@@ -94,8 +104,14 @@ def wave_record(
     if len(encoded(record)) > MOST_BYTES:  # a topology of hundreds of components
         record["tasks"] = record["executed"] = record["emitted"] = {}
     if len(encoded(record)) > MOST_BYTES:  # long texts, which JSON makes up to six times as long
-        record |= {"failures": list(report.round_failures[:1]), "raised": None, "letters": []}
+        record |= {"failures": list(report.round_failures[:1]), "raised": None, "letters": [], "messages": []}
     return record
+
+
+def _repeats(report: WaveReport) -> int:
+    """Return how many rounds were run again to leave out failed messages; 0 if too many failed for other reasons."""
+    told = len(report.round_failures)
+    return report.rounds - 1 - told if told < FAILURES_KEPT else 0
 
 
 def encoded(record: Record) -> bytes:
@@ -105,7 +121,9 @@ def encoded(record: Record) -> bytes:
 
 def without_secrets(record: Record, masking: Masking) -> Record:
     """Return a record whose texts, which may be those of a user's exception, hold no secret of the configuration."""
-    texts = {name: record[name] for name in ("failures", "raised", "letters", "failure") if record.get(name)}
+    texts = {
+        name: record[name] for name in ("failures", "raised", "letters", "messages", "failure") if record.get(name)
+    }
     return {**record, **masking.without_secrets(texts)} if texts else record
 
 
@@ -119,15 +137,9 @@ def decoded(lines: Iterable[bytes]) -> list[Record]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and _is_whole(record):
+        if is_whole(record):
             records.append(record)
     return records
-
-
-def _is_whole(record: dict[str, Any]) -> bool:
-    return record.get("kind") in ("start", "wave", "end") and all(
-        type(record.get(name)) in (int, float) for name in ("at", "generation", "txid")
-    )
 
 
 _SPREAD = ("start_ms", "aligned_ms", "prepare_ms", "stage_ms", "seal_ms", "execute_ms", "executed", "bytes_staged")

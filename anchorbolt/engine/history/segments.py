@@ -17,6 +17,7 @@ RECORDS_KEPT = 10_000
 FOLDER = "anchorbolt/history"
 _RECORDS = 100  # of a file
 _FILES = RECORDS_KEPT // _RECORDS + 1
+_Key = tuple[object, ...]  # what tells records apart
 _NAME = re.compile(r"\d{9}-\d{9}\.jsonl")
 
 
@@ -77,13 +78,31 @@ def read_history(folder: Folder) -> Iterator[Record]:
 
     A wave that was recorded twice is yielded once. Raises `OSError` if the location cannot be reached.
     """
-    seen: set[tuple[object, ...]] = set()
+    seen: set[_Key] = set()
     for name in _names(folder):
-        for record in decoded(_lines(folder, f"{FOLDER}/{name}")):
-            key = tuple(record[each] for each in ("kind", "generation", "txid", "at"))
+        for key, record in _records(folder, name):
             if key not in seen:
                 seen.add(key)
                 yield record
+
+
+def read_latest(folder: Folder, most: int, before: int) -> list[Record]:
+    """Return at most so many of the latest records of drivers before a generation, oldest first, from few files.
+
+    Raises `OSError` if the location cannot be reached.
+    """
+    found: dict[_Key, Record] = {}
+    for name in reversed(_names(folder)):
+        of_file = {key: record for key, record in _records(folder, name) if record["generation"] < before}
+        found = {**of_file, **found}
+        if len(found) >= most:
+            break
+    return list(found.values())[-most:]
+
+
+def _records(folder: Folder, name: str) -> Iterator[tuple[_Key, Record]]:
+    for record in decoded(_lines(folder, f"{FOLDER}/{name}")):
+        yield tuple(record[each] for each in ("kind", "generation", "txid", "at")), record
 
 
 def _names(folder: Folder) -> list[str]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from anchorbolt.engine.history.records import Record
-from anchorbolt.engine.history.segments import HistoryFiles
+from anchorbolt.engine.history.segments import HistoryFiles, read_latest
 from anchorbolt.util.locations import Folder
+
+RECORDS_SHOWN = 300
+"""So many of the latest records are shown while a driver runs."""
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -25,8 +29,17 @@ class HistoryWriter:
     A location that cannot be written is tried again; beyond 1,000 waiting records, the oldest are dropped.
     """
 
-    def __init__(self, folder: Folder, generation: int) -> None:
-        """Start the thread. `folder` is the checkpoint location."""
+    def __init__(
+        self, folder: Folder, generation: int, *, earlier: Callable[[list[Record]], None] | None = None
+    ) -> None:
+        """Start the thread. `folder` is the checkpoint location.
+
+        The thread calls `earlier` once, with the latest 300 records of the drivers before this one. A history that
+        cannot be read is tried again as long as records come.
+        """
+        self._folder = folder
+        self._generation = generation
+        self._earlier = earlier
         self._files = HistoryFiles(folder, generation)
         self._location = folder.location
         self._changed = threading.Condition()
@@ -57,6 +70,7 @@ class HistoryWriter:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
                 records, self._waiting = self._waiting, []
                 closing = self._closing
+            self._read_earlier()
             began = time.monotonic()
             failed = not self._written(records)
             if closing:
@@ -66,6 +80,17 @@ class HistoryWriter:
                 if failed:
                     self._waiting = records + self._waiting
                 self._changed.wait_for(lambda: self._closing, max(_PAUSE_S, _SHARE * took))
+
+    def _read_earlier(self) -> None:
+        if self._earlier is None:
+            return
+        try:
+            self._earlier(read_latest(self._folder, RECORDS_SHOWN, self._generation))
+            self._earlier = None
+        except Exception as error:  # a history must not end a run
+            if not self._has_failed:
+                _log.warning("the history at %s cannot be read, and is tried again: %s", self._location, error)
+            self._has_failed = True
 
     def _written(self, records: list[Record]) -> bool:
         try:

@@ -76,7 +76,7 @@ class RunHandle(ObservedRun):
             self._start.show(self)
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
             if keeps_history:
-                self._history = HistoryWriter(folder, self._recovery.generation)
+                self._history = HistoryWriter(folder, self._recovery.generation, earlier=self._show_earlier)
             self._record(start_record(self._recovery, graph_of(plan), time.time()))
             waves.start(self._spout, self._add, until_empty=until_empty)
             self._watch_of_store.claimed(self._recovery.generation)

@@ -13,9 +13,9 @@ from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.driver.rounds import Runner, WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
 from anchorbolt.engine.figures.size_meter import SizeMeter
-from anchorbolt.engine.history.failures import MOST_LETTERS, Letter, has_failed, letter_of
+from anchorbolt.engine.history.failures import MOST_LETTERS, Letter, has_failed, letter_of, letters_in
 from anchorbolt.engine.history.records import Record, wave_record, without_secrets
-from anchorbolt.engine.history.writer import HistoryWriter
+from anchorbolt.engine.history.writer import RECORDS_SHOWN, HistoryWriter
 from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.submit import committed_state
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -26,7 +26,6 @@ from anchorbolt.errors import StateError
 from anchorbolt.state_backends.state import NOTHING_COMMITTED
 
 _REPORTS_KEPT = 1000
-_RECORDS_KEPT = 300
 _FAILED_RECORDS_KEPT = 100
 
 
@@ -40,7 +39,8 @@ class ObservedRun:
         self._plan = plan
         self._runner = runner
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
-        self._records: deque[Record] = deque(maxlen=_RECORDS_KEPT)
+        self._records: deque[Record] = deque(maxlen=RECORDS_SHOWN)
+        self._earlier: Sequence[Record] = ()
         self._failed_records: deque[Record] = deque(maxlen=_FAILED_RECORDS_KEPT)
         self._letters: deque[Letter] = deque(maxlen=MOST_LETTERS)
         self.figures = RunFigures(plan)
@@ -68,18 +68,30 @@ class ObservedRun:
 
     @property
     def records(self) -> Sequence[Record]:
-        """The latest 300 records of this run's history, oldest first, as `anchorbolt history --json` prints them."""
-        return list(self._records)
+        """The latest 300 records of the history, oldest first, as `anchorbolt history --json` prints them.
+
+        Those of earlier drivers are there a moment after the start, once a thread has read them.
+        """
+        return [*self._earlier, *self._records][-RECORDS_SHOWN:]
+
+    @property
+    def earlier_records(self) -> Sequence[Record]:
+        """The latest 300 records of earlier drivers, oldest first; empty until a thread has read them."""
+        return self._earlier
 
     @property
     def failed_records(self) -> Sequence[Record]:
-        """The latest 100 records of waves with a failure, and of a failed end, oldest first."""
-        return list(self._failed_records)
+        """The latest 100 of these records, and of this run's, that tell of a failure, oldest first."""
+        earlier = [each for each in self._earlier if has_failed(each)]
+        return [*earlier, *self._failed_records][-_FAILED_RECORDS_KEPT:]
 
     @property
     def dead_letters(self) -> Sequence[Letter]:
-        """The latest 100 dead letters of this run, oldest first, with the traceback if a bolt raised."""
-        return list(self._letters)
+        """The latest 100 dead letters, oldest first, with the traceback if a bolt raised.
+
+        Of a wave of an earlier driver there are only the first three.
+        """
+        return [*letters_in(self._earlier), *self._letters][-MOST_LETTERS:]
 
     @property
     def recovery(self) -> RecoveryReport:
@@ -201,6 +213,9 @@ class ObservedRun:
         told, failed = (self._recovery.generation, report, wave.reports), wave.round_failures
         self._record(wave_record(*told, time.time(), failed_ms=wave.failed_ms, failed_rounds=failed, letters=letters))
         self._reports.append(report)
+
+    def _show_earlier(self, records: Sequence[Record]) -> None:
+        self._earlier = [without_secrets(each, self._masking) for each in records]
 
     def _record(self, record: Record) -> None:
         record = without_secrets(record, self._masking)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from anchorbolt.engine.history.failures import raised_in
+from anchorbolt.engine.history.failures import Message, raised_in, reasons_in
 from anchorbolt.ui.model.observation import Observation
 
 _MOST = 100
@@ -16,9 +17,14 @@ def failures(seen: Observation) -> dict[str, Any]:
     """Return the answer of `/api/v1/topology/{id}/failures`, newest first."""
     failed = seen.failed_records[::-1]
     current = seen.now.wave
-    rounds = [_rounds(each["at"], each, each.get("raised")) for each in failed if each.get("failures")]
+    rounds = [_rounds(each["at"], each, each.get("raised")) for each in failed if reasons_in(each)]
     if current is not None and current.failures:
-        told = {"txid": current.txid, "rounds": current.round, "failures": [each.reason for each in current.failures]}
+        told = {
+            "txid": current.txid,
+            "rounds": current.round,
+            "repeats": 0,
+            "failures": [each.reason for each in current.failures],
+        }
         rounds.insert(0, _rounds(current.failures[-1].at, told, raised_in(current.failures)))
     ends = [
         {"at": each["at"], "txid": each["txid"], "status": each.get("status", ""), "error": each.get("error", "")}
@@ -41,5 +47,20 @@ def failures(seen: Observation) -> dict[str, Any]:
 
 
 def _rounds(at: float, wave: Mapping[str, Any], raised: Mapping[str, Any] | None) -> dict[str, Any]:
-    told = {"at": at, "txid": wave["txid"], "rounds": wave.get("rounds", 1), "reasons": wave["failures"]}
+    told = {"at": at, "txid": wave["txid"], "rounds": wave.get("rounds", 1), "reasons": reasons_in(wave)}
     return {**told, **(raised or _NOBODY)}
+
+
+def messages_shown(newest_first: Iterable[tuple[int, Sequence[Message]]]) -> list[Mapping[str, Any]]:
+    """Return the latest 100 failed messages, given those of each wave with its txid."""
+    messages = (
+        {
+            **{name: each[name] for name in ("spout", "component", "task", "reason")},
+            "txid": txid,
+            "messageId": each["message"],
+            "timedOut": each["timed_out"],
+        }
+        for txid, of_wave in newest_first
+        for each in of_wave
+    )
+    return list(islice(messages, _MOST))

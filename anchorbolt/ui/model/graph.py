@@ -26,7 +26,7 @@ def graph(seen: Observation, window: str) -> dict[str, Any]:
                 "emitted": int(emitted),
                 "executedPerSecond": round(executed / seconds, 2),
                 "emittedPerSecond": round(emitted / seconds, 2),
-                "capacity": round(found.capacity, 3) if found.tasks else None,
+                "capacity": None if found.capacity is None else round(found.capacity, 3),
             }
         )
         for taken in each["inputs"]:

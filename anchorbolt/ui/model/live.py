@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import anchorbolt
@@ -15,10 +16,12 @@ from anchorbolt.config.settings import Settings
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.engine.figures.tasks import Figure, TaskFigures
+from anchorbolt.engine.history.failures import messages_of, timed_out_in
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.submit.handle import RunHandle
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.metrics.distribution import Distribution
+from anchorbolt.ui.model.failures import messages_shown
 from anchorbolt.ui.model.observation import (
     ComponentFigures,
     Latency,
@@ -29,8 +32,6 @@ from anchorbolt.ui.model.observation import (
     RunningWave,
     WindowFigures,
 )
-
-_MOST_FAILED_MESSAGES = 100
 
 
 class LiveRun:
@@ -55,7 +56,7 @@ class LiveRun:
         handle, at = self._handle, time.time()
         last, commit_age_s = handle.figures.last_wave
         failure = handle.failure
-        reports = handle.reports
+        reports, earlier = handle.reports, handle.earlier_records
         return Observation(
             at=at,
             topology=handle.topology,
@@ -72,14 +73,14 @@ class LiveRun:
             failure=None if failure is None else {"error": type(failure).__name__, "text": str(failure)},
             failed_records=handle.failed_records,
             letters=handle.dead_letters,
-            dead_letters=handle.figures.dead_letters,
-            failed_messages=[
-                {"txid": report.txid, "spout": each.spout, "component": each.component, "task": each.task_index}
-                | {"messageId": str(each.msg_id)[:100], "reason": each.reason, "timedOut": each.timed_out}
-                for report in reversed(reports)
-                for each in report.failures
-            ][:_MOST_FAILED_MESSAGES],
-            timed_out=handle.figures.timed_out,
+            dead_letters=handle.figures.dead_letters + sum(each.get("dead_letters", 0) for each in earlier),
+            failed_messages=messages_shown(
+                chain(
+                    ((each.txid, messages_of(each.failures)) for each in reversed(reports)),
+                    ((each["txid"], each.get("messages", ())) for each in reversed(earlier)),
+                )
+            ),
+            timed_out=timed_out_in(earlier) + Counter(handle.figures.timed_out),
             configuration=handle.plan.conf,
             origins=self._origins,
             facts=self._facts,

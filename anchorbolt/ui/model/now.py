@@ -55,7 +55,7 @@ def now(seen: Observation) -> dict[str, Any]:
         "pausing": current.pausing,
         "txid": seen.txid,
         "generation": seen.generation,
-        "commitAgeSecs": round(current.commit_age_s, 1),
+        "commitAgeSecs": round(current.commit_age_s, 1) if seen.is_live else None,
         "wave": None
         if wave is None
         else {
@@ -71,11 +71,11 @@ def now(seen: Observation) -> dict[str, Any]:
         },
         "waiting": [{"for": name, "seconds": round(seconds, 1)} for name, seconds in current.waiting.items()],
         "losses": current.losses,
-        "messagesInFlight": current.messages_in_flight,
+        "messagesInFlight": current.messages_in_flight if seen.is_live else None,
         "throttled": current.throttled,
         "throttledBy": None if throttle is None else _task(throttle.by),
         "throttle": None if throttle is None else _throttle(throttle, seen.uptime_s),
-        "oldestMessageSecs": round(current.oldest_message_s, 1),
+        "oldestMessageSecs": round(current.oldest_message_s, 1) if seen.is_live else None,
         "longCalls": [
             {
                 "kind": each.kind,

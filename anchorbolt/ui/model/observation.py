@@ -22,10 +22,12 @@ ALL_WINDOWS = (*WINDOWS, ALL_TIME)
 Amounts = Mapping[Figure, float]
 
 
-def execute_latency_ms(amounts: Amounts) -> float:
-    """Return the mean time of one execute; 0 without a tuple."""
-    executed = amounts.get(Figure.EXECUTED, 0)
-    return amounts.get(Figure.EXECUTE_MS, 0) / executed if executed else 0.0
+def execute_latency_ms(amounts: Amounts) -> float | None:
+    """Return the mean time of one execute; 0 without a tuple, and None if the time is not known."""
+    if Figure.EXECUTE_MS not in amounts:
+        return None
+    executed = amounts[Figure.EXECUTED]
+    return amounts[Figure.EXECUTE_MS] / executed if executed else 0.0
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,10 @@ class OneTask:
 class ComponentFigures:
     """What the tasks of a component did in a window."""
 
-    amounts: Amounts
-    capacity: float = 0.0  # the highest of a task, as Storm shows it for a bolt
+    amounts: Amounts  # of a history only those that it tells
+    capacity: float | None = (
+        None  # the highest of a task, as Storm shows it for a bolt; None if only a history is known
+    )
     tasks: Sequence[OneTask] = ()  # none if only a history is known
 
 
@@ -78,9 +82,16 @@ class WindowFigures:
         """Return the figures of a component; empty ones for a component without any."""
         return self.components.get(name, _NO_FIGURES)
 
-    def transferred_from(self, name: str) -> int:
-        """Return how many tuples bolts received from a component, a tuple counted once for each of them."""
-        return int(sum(tuples for edge, tuples in self.transferred.items() if edge.source == name))
+    def transferred_from(self, name: str) -> int | None:
+        """Return how many tuples bolts received from a component, a tuple counted once for each of them.
+
+        None if only a history is known.
+        """
+        return (
+            None
+            if not self.transferred
+            else int(sum(tuples for edge, tuples in self.transferred.items() if edge.source == name))
+        )
 
 
 @dataclass(frozen=True)
@@ -152,7 +163,7 @@ class Observation:
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
     recovery: Recovery | None = None
     is_tracked: bool = False  # whether its tuples are tracked, so that bolts ack them
-    message_timeout_s: int = 0
+    message_timeout_s: int | None = None  # None if it is not known
     max_checkpoint_age_s: float = 300.0
 
     def component(self, name: str) -> Mapping[str, Any] | None:

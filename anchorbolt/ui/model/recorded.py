@@ -12,9 +12,10 @@ from typing import Any
 from anchorbolt.engine.driver.rounds import PHASES
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.engine.figures.windows import WINDOWS
-from anchorbolt.engine.history.failures import MOST_LETTERS, has_failed
+from anchorbolt.engine.history.failures import MOST_LETTERS, has_failed, letters_in, timed_out_in
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
+from anchorbolt.ui.model.failures import messages_shown
 from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, Recovery, WindowFigures
 
 _MOST_RECORDS = 300
@@ -67,7 +68,9 @@ def observed(records: Sequence[Record], location: str) -> Observation:
             files_waiting=latest.get("files_waiting"),
         ),
         failed_records=[each for each in records if has_failed(each)][-_MOST_FAILED_RECORDS:],
-        letters=[letter for wave in waves for letter in wave.get("letters", ())][-MOST_LETTERS:],
+        failed_messages=messages_shown((each["txid"], each.get("messages", ())) for each in reversed(waves)),
+        timed_out=timed_out_in(waves),
+        letters=letters_in(waves)[-MOST_LETTERS:],
         dead_letters=int(_sum(waves, "dead_letters")),
         failure={"error": str(last.get("error", "")), "text": str(last["failure"])} if last.get("failure") else None,
         recovery=None if start is None else Recovery(str(start.get("action", "")), start.get("recovery_ms", 0.0)),

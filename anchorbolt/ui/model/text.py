@@ -28,6 +28,6 @@ def storm_status(status: str) -> str:
     return _STATUS.get(status, status)
 
 
-def decimal(value: float) -> str:
+def decimal(value: float | None) -> str | None:
     """Return a latency or a capacity as Storm does: as a string with three digits behind the point."""
-    return f"{value:.3f}"
+    return None if value is None else f"{value:.3f}"

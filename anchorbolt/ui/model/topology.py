@@ -1,6 +1,6 @@
 """The topology and its components, under the field names of Storm's REST API where Storm has them.
 
-What the engine does not measure is left out, such as `processLatency`.
+What the engine does not measure is left out, such as `processLatency`. What a history does not tell is None.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def amounts(found: Amounts) -> Json:
         "emitted": _whole(found, Figure.EMITTED),
         "failed": _whole(found, Figure.FAILED),
         "errors": _whole(found, Figure.ERRORS),
-        "executeMs": round(found.get(Figure.EXECUTE_MS, 0), 1),
-        "prepareMs": round(found.get(Figure.PREPARE_MS, 0), 1),
-        "stageMs": round(found.get(Figure.STAGE_MS, 0), 1),
-        "sealMs": round(found.get(Figure.SEAL_MS, 0), 1),
+        "executeMs": _ms(found, Figure.EXECUTE_MS),
+        "prepareMs": _ms(found, Figure.PREPARE_MS),
+        "stageMs": _ms(found, Figure.STAGE_MS),
+        "sealMs": _ms(found, Figure.SEAL_MS),
         "bytesOut": _whole(found, Figure.BYTES_OUT),
         "keysRead": _whole(found, Figure.KEYS_READ),
         "keysCached": _whole(found, Figure.KEYS_CACHED),
@@ -126,9 +126,9 @@ def _topology_stats(seen: Observation, window: str) -> Json:
         "window": window,
         "windowPretty": pretty_window(window),
         "emitted": sum(
-            _whole(each.amounts, Figure.EMITTED) for name, each in figures.components.items() if name in components
+            int(each.amounts.get(Figure.EMITTED, 0)) for name, each in figures.components.items() if name in components
         ),
-        "transferred": int(sum(figures.transferred.values())),
+        "transferred": int(sum(figures.transferred.values())) if figures.transferred else None,
         "acked": int(sum(each["acked"] for each in figures.messages.values())),
         "failed": int(sum(each["failed"] for each in figures.messages.values())),
         "deadLetters": int(sum(each["dead_letters"] for each in figures.messages.values())),
@@ -143,9 +143,9 @@ def _spout(seen: Observation, figures: WindowFigures, component: Mapping[str, An
         "spoutId": name,
         "encodedSpoutId": name,
         **_component(seen, figures, component),
-        "acked": int(messages.get("acked", 0)),
-        "failed": int(messages.get("failed", 0)),
-        "deadLetters": int(messages.get("dead_letters", 0)),
+        "acked": _messages(messages, "acked"),
+        "failed": _messages(messages, "failed"),
+        "deadLetters": _messages(messages, "dead_letters"),
         **complete_latency(figures, name),
     }
 
@@ -185,8 +185,16 @@ def skew(found: ComponentFigures) -> float | None:
     return round(max(executed) * len(executed) / total, 2) if total else None
 
 
-def _whole(found: Amounts, figure: Figure) -> int:
-    return int(found.get(figure, 0))
+def _whole(found: Amounts, figure: Figure) -> int | None:
+    return int(found[figure]) if figure in found else None
+
+
+def _ms(found: Amounts, figure: Figure) -> float | None:
+    return round(found[figure], 1) if figure in found else None
+
+
+def _messages(of_spout: Mapping[str, float], what: str) -> int | None:
+    return int(of_spout[what]) if what in of_spout else None
 
 
 DEFAULT_WINDOW = ALL_TIME

@@ -11,7 +11,7 @@ export function phaseLegend() {
 
 // Bars of the waves from the oldest to the newest; each is a link to its wave.
 export function waveChart(waves, route, room, height = 170) {
-  if (!waves.length) return h("p", { class: "quiet" }, "No wave has committed yet.");
+  if (!waves.length) return h("p", { class: "quiet" }, "No wave is known.");
   const left = 62;
   const top = 14;
   const width = Math.max(room, 200);

@@ -100,3 +100,13 @@ def test_the_location_comes_from_the_configuration_or_is_asked_for(location: str
     assert len(printed("--set", f"topology.checkpoint.location={location}")) == 8
     assert CliRunner().invoke(app, ["history"]).exit_code == 2
     assert CliRunner().invoke(app, ["history", str(tmp_path / "none")]).exit_code == 2
+
+
+def test_odd_lines_of_a_history_are_passed_over(location: str) -> None:
+    [file] = Path(location, "anchorbolt", "history").iterdir()
+    wave = b'{"kind":"wave","generation":1,"txid":9,'
+    odd = wave + b'"at":1e400}\n' + wave + b'"at":1,"letters":5}\n'
+    file.write_bytes(odd + file.read_bytes())
+    for more in ((), ("--failed",), ("--plot",), ("--json",)):
+        assert printed(location, *more)
+    assert len(printed(location)) == 8

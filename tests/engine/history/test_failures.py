@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.spout import CommittedWave
-from anchorbolt.engine.driver.rounds import summarise
-from anchorbolt.engine.history.failures import has_failed, letter_of
+from anchorbolt.engine.driver.rounds import WaveReport, summarise
+from anchorbolt.engine.history.failures import has_failed, letter_of, reasons_in
 from anchorbolt.engine.history.records import MOST_BYTES, encoded, wave_record
+from anchorbolt.engine.spouts.failed_trees import FailedTree
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,49 @@ def test_the_record_of_a_wave_is_short_enough_to_be_read_again_whatever_failed_i
     letters = [letter(long, msg_id="\N{SNOWMAN}" * 1000)] * 100
     wave = CommittedWave(3, 3, 11, 0, [failed] * 10, [], letters, 1.0, 1.0, 1.0, 1.0)
     kept = [letter_of(3, each) for each in letters]
-    record = wave_record(1, summarise(wave), [], 1.0, failed_rounds=wave.round_failures, letters=kept)
+    trees = tuple(FailedTree("in", long, "bolt", 0, long[:300]) for _ in range(100))
+    report = replace(summarise(wave), failures=trees, messages_failed={"in": 100})
+    record = wave_record(1, report, [], 1.0, failed_rounds=wave.round_failures, letters=kept)
     assert len(encoded(record)) <= MOST_BYTES
     assert record["dead_letters"] == 100
     assert len(record["failures"]) >= 1
+
+
+def test_the_record_of_a_wave_has_its_first_failed_messages_and_who_held_what_timed_out() -> None:
+    class Odd:
+        def __repr__(self) -> str:
+            raise ValueError
+
+    late = FailedTree("in", Odd(), "keeps", 1, "timed out after 30 s", timed_out=True)
+    report = WaveReport(
+        5,
+        5,
+        rounds=2,
+        messages_failed={"in": 9},
+        messages_timed_out={("in", ("keeps", 1)): 1},
+        failures=(FailedTree("in", "m1", "work", 0, "ValueError: no"), late, *[late] * 7),
+    )
+    record = wave_record(1, report, [], 1.0)
+    assert len(record["messages"]) == 5
+    assert record["messages"][0] == {
+        "spout": "in",
+        "message": "m1",
+        "component": "work",
+        "task": 0,
+        "reason": "ValueError: no",
+        "timed_out": False,
+    }
+    assert record["timed_out"] == [{"spout": "in", "component": "keeps", "task": 1, "messages": 1}]
+    first = "the first of them: bolt 'work', task 0: ValueError: no"
+    assert reasons_in(record) == [f"1 round run again to leave out failed messages; {first}"]
+
+
+@pytest.mark.parametrize(
+    ("failures", "rounds", "repeats"), [((), 1, 0), (("a",), 2, 0), (("a",), 4, 2), (("a",) * 10, 20, 0)]
+)
+def test_rounds_that_did_not_fail_were_run_again_to_leave_out_messages(
+    failures: tuple[str, ...], rounds: int, repeats: int
+) -> None:
+    record = wave_record(1, WaveReport(5, 5, rounds=rounds, round_failures=failures), [], 1.0)
+    assert record["repeats"] == repeats
+    assert len(reasons_in(record)) == len(failures) + (repeats > 0)

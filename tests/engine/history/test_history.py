@@ -12,7 +12,7 @@ import pytest
 from anchorbolt.config.masking import Masking
 from anchorbolt.engine.history import writer as writers
 from anchorbolt.engine.history.records import Record, decoded, encoded, without_secrets
-from anchorbolt.engine.history.segments import RECORDS_KEPT, HistoryFiles, read_history
+from anchorbolt.engine.history.segments import RECORDS_KEPT, HistoryFiles, read_history, read_latest
 from anchorbolt.engine.history.writer import HistoryWriter
 from anchorbolt.util.locations import Folder, open_folder
 from tests.cli.command import wait_until
@@ -65,8 +65,10 @@ def test_what_an_older_driver_writes_while_a_newer_one_takes_over_is_kept(folder
 
 def test_the_reasons_of_failures_hold_no_secret_of_the_configuration() -> None:
     secret = 'a"secret'
-    record = {**wave(0), "failures": [f"cannot log in with {secret}"], "executed": {"count": 1}}
-    assert without_secrets(record, Masking([secret])) == {**record, "failures": ["cannot log in with ***"]}
+    text = f"cannot log in with {secret}"
+    record = {**wave(0), "failures": [text], "messages": [{"reason": text}], "executed": {"count": 1}}
+    masked = {"failures": ["cannot log in with ***"], "messages": [{"reason": "cannot log in with ***"}]}
+    assert without_secrets(record, Masking([secret])) == {**record, **masked}
     assert without_secrets(wave(0), Masking(["wave"])) == wave(0)
 
 
@@ -118,10 +120,85 @@ def test_a_write_that_fails_is_repeated_and_writes_nothing_twice(
     assert txids(folder) == list(range(250))
 
 
+def test_the_latest_records_of_earlier_drivers_are_read_from_few_files(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for generation, number in ((1, 950), (2, 30), (3, 20)):
+        HistoryFiles(folder, generation).write([wave(txid, generation) for txid in range(number)])
+    opened, read_end = list[str](), type(folder).read_end
+
+    def reads(self: Any, name: str, most: int) -> bytes | None:
+        opened.append(name)
+        return read_end(self, name, most)
+
+    monkeypatch.setattr(type(folder), "read_end", reads)
+    found = [(record["generation"], record["txid"]) for record in read_latest(folder, 300, before=3)]
+    assert found == [*((1, txid) for txid in range(680, 950)), *((2, txid) for txid in range(30))]
+    assert len(opened) <= 5
+    assert read_latest(folder, 300, before=1) == []
+
+
+def test_the_records_of_earlier_drivers_are_handed_on_once_they_can_be_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writers, "_PAUSE_S", 0.001)
+    HistoryFiles(folder, 1).write([wave(0), wave(1)])
+    names, calls, handed = type(folder).names, [0], list[list[Record]]()
+
+    def fails_first(self: Any, name: str) -> Any:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise OSError("away")
+        return names(self, name)
+
+    monkeypatch.setattr(type(folder), "names", fails_first)
+    writer = HistoryWriter(folder, 2, earlier=handed.append)
+    writer.add(wave(2, 2))
+    wait_until(lambda: bool(caplog.records), "it has failed")
+    writer.add(wave(3, 2))
+    wait_until(lambda: bool(handed), "it was read")
+    writer.close()
+    assert handed == [[wave(0), wave(1)]]
+    assert len(caplog.records) == 1
+    assert txids(folder) == [0, 1, 2, 3]
+
+
 def test_damaged_lines_are_left_out() -> None:
     whole = encoded(wave(1))
     lines = [b"{", b"[]\n", b"\xff\n", b'{"kind":"wave"}\n', b"[" * 100_000, b'{"a":' * 9000, whole]
     assert decoded(lines) == [wave(1)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '"at":1e400',
+        '"at":NaN',
+        '"at":-1',
+        '"at":9e14',
+        '"txid":1.5',
+        '"txid":true',
+        '"total_ms":' + "9" * 400,
+        '"rounds":"two"',
+        '"kind":["wave"]',
+        '"letters":5',
+        '"letters":[{"reason":"no"}]',
+        '"messages":[7]',
+        '"timed_out":{"in":3}',
+        '"raised":{"traceback":"no"}',
+        '"failures":{"a":1}',
+        '"phases_ms":"x"',
+        '"executed":{"count":null}',
+        '"tasks":[1]',
+        '"tasks":{"count":{"start_ms":"x"}}',
+        '"graph":{"topology":"t","components":[{"id":"count"}]}',
+        '"failure":7',
+    ],
+)
+def test_a_record_with_a_field_of_another_type_is_left_out(odd: str) -> None:
+    plain = encoded(wave(1)).rstrip().removesuffix(b"}")
+    assert decoded([plain + b"," + odd.encode() + b"}\n"]) == []
+    assert decoded([plain + b',"of_later":5}\n']) == [{**wave(1), "of_later": 5}]
 
 
 def test_a_location_that_cannot_be_written_is_tried_again_and_the_oldest_are_dropped(

@@ -36,7 +36,8 @@ export const failures = {
         ["Wave", (each) => wave(each.txid), "short"], ["Spout", (each) => each.spout], ["Message", (each) => h("span", { class: "mono" }, each.messageId)],
         ["Bolt", (each) => (each.timedOut ? h("span", {}, who(each), h("span", { class: "quiet" }, " held it last")) : who(each))],
         ["Why", (each) => each.reason, "wide"],
-      ], data.messages.slice(0, SHOWN), "Failed messages")),
+      ], data.messages.slice(0, SHOWN), "Failed messages"),
+      h("p", { class: "quiet" }, now.isLive ? "Of each wave of an earlier driver, only the first five." : "Of each wave, only the first five.")),
       data.ends.length > 0 && card("Runs that failed", data.ends.map((each) => h("div", {},
         h("p", {}, h("b", {}, each.error), ` at txid ${each.txid}, ${time(each.at)}`), h("pre", {}, each.text)))),
     ].filter(Boolean);

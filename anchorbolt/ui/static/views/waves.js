@@ -34,9 +34,20 @@ function all({ route, data, room }) {
       ["Executed", (each) => (each.kind === "wave" ? number(sum(each.executed)) : ""), true],
       ["Keys staged", (each) => (each.kind === "wave" ? number(each.keys_staged) : ""), true],
       ["Rounds", (each) => (each.kind === "wave" ? number(each.rounds) : ""), true],
-      ["Why", (each) => each.failures?.[0] ?? (each.throttled ? `throttled: ${each.throttled}` : ""), "wide"],
+      ["Why", (each) => each.failures?.[0] ?? why(each), "wide"],
     ], data.waves.slice(0, 100), "Waves, starts and ends")),
   ];
+}
+
+// Why a wave without a failed round is worth a look.
+function why(record) {
+  const first = record.messages?.[0] ?? record.letters?.[0];
+  if (first) return reason(first);
+  return record.throttled ? `throttled: ${record.throttled}` : "";
+}
+
+function reason(each) {
+  return each.component && !each.timed_out ? `bolt ${each.component}, task ${each.task}: ${each.reason}` : each.reason;
 }
 
 function what(record, route) {
@@ -60,6 +71,8 @@ function one({ route, data: wave }) {
       tile("Keys read", number(wave.keys_read), `${number(wave.keys_staged)} staged, ${bytes(wave.bytes_staged)}`),
       tile("Messages acked", number(wave.acked), `${number(wave.failed)} failed`)),
     wave.failures?.length > 0 && card("Why rounds failed", wave.failures.map((text) => h("p", { class: "notice bad" }, text))),
+    wave.messages?.length > 0 && card("Messages that failed, the first five", wave.messages.map((each) => h("p", { class: "notice bad" },
+      `${each.spout} ${each.message}: ${reason(each)}`))),
     wave.throttled && card("Throttled", h("p", { class: "notice warn" }, wave.throttled)),
     card("Its tasks: least / median / most", rows.length ? table([
       ["Component", (each) => h("a", { href: link(route, `components/${encodeURIComponent(each.component)}`) }, each.component)],
