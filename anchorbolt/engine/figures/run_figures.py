@@ -94,6 +94,12 @@ class RunFigures:
             self._timed_out.update(report.messages_timed_out)
             self._last, self._last_at = report, now
 
+    def add_of_spout(self, report: TaskReport) -> None:
+        """Add what a rich spout's task measured since its last report: between waves, in its calls."""
+        with self._lock:
+            self._tasks.add([report], self._clock())
+            self._registered.add([report])
+
     def over(self, window: str = ALL_TIME) -> Figures:
         """Return the figures of a window, one of `WINDOWS` or `ALL_TIME`. Raises KeyError for another one."""
         with self._lock:

@@ -98,6 +98,14 @@ class RichSpouts:
         self.complete_ms: Mapping[str, Distribution] = {}  # by spout: from the emit of its acked messages to their ack
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
+    def have_told(self, tell: Callable[[TaskReport], None]) -> None:
+        """Have `tell` called on the spouts' threads after each wave with what they measured. Call this before `open`.
+
+        The reports have what the components registered and the errors that they reported, nothing else.
+        """
+        for host in self._hosts.values():
+            host.tell = tell
+
     def open(self, record: DecisionRecord) -> None:
         """Continue after the last decision: open all spouts, side by side. Raises `SpoutError` and `Fenced`.
 
@@ -238,6 +246,8 @@ class RichSpouts:
             told = self._redeliveries[component].settle(settlement.acked, settlement.failed, self._acked.get(component))
             for index, settled in told.items():
                 self._hosts[component, index].settle(settled.acked, settled.failed)
+        for host in self._hosts.values():
+            host.tell_soon()
 
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
