@@ -19,6 +19,7 @@ from anchorbolt.engine.figures.tasks import Edge, TaskFigures, TaskTables
 from anchorbolt.engine.figures.windows import ALL_TIME, Numbers, Windows
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.reported_errors import ReportedError
 from anchorbolt.metrics.distribution import Distribution
 
 
@@ -70,6 +71,7 @@ class RunFigures:
         self._phases = Latencies(PHASES, now)
         self._complete = Latencies(dict.fromkeys(spout for spout, _ in plan.rich_spout_tasks), now)
         self._registered = RegisteredMetrics({}, {})
+        self._errors: dict[str, ReportedError] = {}
         self._timed_out = Counter[tuple[str, TaskKey]]()
         self._last: WaveReport | None = None
         self._last_at = now
@@ -91,6 +93,7 @@ class RunFigures:
             self._phases.add({phase: _one(getattr(report, f"{phase}_ms")) for phase in PHASES}, now)
             self._complete.add(report.complete_ms, now)
             self._registered.add(tasks)
+            self._add_errors(tasks)
             self._timed_out.update(report.messages_timed_out)
             self._last, self._last_at = report, now
 
@@ -99,6 +102,13 @@ class RunFigures:
         with self._lock:
             self._tasks.add([report], self._clock())
             self._registered.add([report])
+            self._add_errors([report])
+
+    def _add_errors(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            before = self._errors.get(report.component)
+            if report.error is not None and (before is None or before.at <= report.error.at):
+                self._errors[report.component] = report.error
 
     def over(self, window: str = ALL_TIME) -> Figures:
         """Return the figures of a window, one of `WINDOWS` or `ALL_TIME`. Raises KeyError for another one."""
@@ -126,6 +136,12 @@ class RunFigures:
         """How many messages timed out, by their spout and the task that held a tuple of them last."""
         with self._lock:
             return self._timed_out.copy()
+
+    @property
+    def reported_errors(self) -> Mapping[str, ReportedError]:
+        """The latest error that each component has reported by `report_error`; none for most."""
+        with self._lock:
+            return self._errors.copy()
 
     @property
     def dead_letters(self) -> int:

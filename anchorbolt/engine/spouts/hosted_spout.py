@@ -15,6 +15,7 @@ from anchorbolt.engine.spouts.flow_control import FlowControl
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import new_router
 from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.reported_errors import reported_error
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
@@ -217,7 +218,11 @@ class HostedSpout:
         metrics = self._context.metrics.take()
         if errors or metrics:
             self._errors_told += errors
-            self.tell(TaskReport(self.task, "", 0, errors_reported=errors, metrics=metrics))
+            report = TaskReport(self.task, "", 0, errors_reported=errors, metrics=metrics)
+            last, self._collector.last_reported = self._collector.last_reported, None
+            if last is not None:
+                report.error = reported_error(self._plan, *last)
+            self.tell(report)
 
     def _activate(self) -> None:
         self._active = True

@@ -23,6 +23,7 @@ from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.reported_errors import ReportedError
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced
 from anchorbolt.metrics.distribution import Distribution
@@ -79,7 +80,9 @@ class RichSpouts:
         self._reports: Sequence[TaskReport] = ()  # of the last round
         self._wave_began = 0.0
         self._errors_before = 0  # that the spouts had reported by the wave before
+        self._tell: Callable[[TaskReport], None] | None = None
         self._failures_reported = 0  # of tuples that the current wave leaves out
+        self._reported: dict[TaskKey, ReportedError] = {}  # of these: the last of each task
         self.errors_reported = 0  # in the last committed wave: by the spouts, and of tuples that it has left out
         self._hosts = {task: new_host(plan, task, self._flow, clock, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
@@ -99,10 +102,12 @@ class RichSpouts:
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def have_told(self, tell: Callable[[TaskReport], None]) -> None:
-        """Have `tell` called on the spouts' threads after each wave with what they measured. Call this before `open`.
+        """Have `tell` called after each wave with what the spouts measured, on their threads. Call this before `open`.
 
-        The reports have what the components registered and the errors that they reported, nothing else.
+        The reports have what the spouts registered and the errors that they reported, nothing else. It is also called
+        with the last error that a bolt reported of tuples which the wave leaves out.
         """
+        self._tell = tell
         for host in self._hosts.values():
             host.tell = tell
 
@@ -194,6 +199,7 @@ class RichSpouts:
         """Freeze what was emitted: it is the intake of the next wave."""
         self._wave_began = time.perf_counter()
         self._failures_reported = 0
+        self._reported = {}
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
@@ -246,6 +252,15 @@ class RichSpouts:
             told = self._redeliveries[component].settle(settlement.acked, settlement.failed, self._acked.get(component))
             for index, settled in told.items():
                 self._hosts[component, index].settle(settled.acked, settled.failed)
+        self._tell_all()
+
+    def _tell_all(self) -> None:
+        if self._tell is None:
+            return
+        for task, error in self._reported.items():
+            report = TaskReport(task, "", 0)
+            report.error = error
+            self._tell(report)
         for host in self._hosts.values():
             host.tell_soon()
 
@@ -258,8 +273,9 @@ class RichSpouts:
         return self._in_flight.judge(verdicts)
 
     def keep_reported(self, reports: Sequence[TaskReport]) -> None:
-        """Count the errors that bolts have reported of tuples that the next round leaves out."""
+        """Keep the errors that bolts have reported of tuples that the next round leaves out."""
         self._failures_reported += sum(report.failures_reported for report in reports)
+        self._reported |= {each.task: each.error for each in reports if each.error and each.failures_reported}
 
     def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
         """Exclude trees of the current wave; return those that are not ours."""

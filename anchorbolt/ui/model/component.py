@@ -9,7 +9,7 @@ from typing import Any
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, execute_latency_ms
 from anchorbolt.ui.model.text import decimal, pretty_window, storm_status
-from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, last_error, skew
+from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, errors, skew
 
 Json = dict[str, Any]
 
@@ -147,7 +147,7 @@ def _received(transferred: Mapping[Any, float], taken: Mapping[str, Any], name: 
 
 
 def _errors(seen: Observation, name: str) -> list[Json]:
-    error = last_error(seen, name)
-    if not error["lastError"]:
-        return []
-    return [{"error": error["lastError"], "time": error["errorTime"], "errorLapsedSecs": error["errorLapsedSecs"]}]
+    return [
+        {"error": each.text, "time": int(each.at), "errorLapsedSecs": max(0, int(seen.at - each.at))}
+        for each in errors(seen, name)
+    ]

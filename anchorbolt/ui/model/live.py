@@ -80,6 +80,7 @@ class LiveRun:
                 for each in report.failures
             ][:_MOST_FAILED_MESSAGES],
             timed_out=handle.figures.timed_out,
+            reported_errors=handle.figures.reported_errors,
             configuration=handle.plan.conf,
             origins=self._origins,
             facts=self._facts,
