@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from anchorbolt.engine.figures.tasks import Figure
-from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, execute_latency_ms
-from anchorbolt.ui.model.text import decimal, pretty_window, storm_status
-from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, errors, skew
+from anchorbolt.engine.figures.tasks import Edge, Figure
+from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, WindowFigures, execute_latency_ms
+from anchorbolt.ui.model.text import decimal, encoded, pretty_window, storm_status
+from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, errors, skew, times
 
 Json = dict[str, Any]
 
@@ -24,6 +24,9 @@ SORTS: Mapping[str, Figure | None] = {
 }
 MOST_TASKS = 200
 """Of one answer."""
+
+_ONCE = ("shuffle", "fields", "partial_key", "global", "none", "local_or_shuffle", "direct")
+"""Groupings that send each tuple to one task."""
 
 _BARS = 20
 _SPREAD_FIGURES = {
@@ -51,9 +54,10 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
     seconds = max(figures.seconds, 1e-3)
     return {
         "id": name,
-        "encodedId": name,
+        "encodedId": encoded(name),
         "name": seen.topology,
         "topologyId": seen.topology,
+        "encodedTopologyId": encoded(seen.topology),
         "topologyStatus": storm_status(seen.status),
         "componentType": kind,
         "type": described["type"],
@@ -63,20 +67,8 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         "tasks": described["tasks"],
         "executors": described["tasks"],
         "spoutSummary" if kind == "spout" else "boltStats": [_stats(seen, name, each) for each in ALL_WINDOWS],
-        "inputStats": [
-            {
-                "component": each["component"],
-                "stream": each["stream"],
-                "grouping": each["grouping"],
-                "transferred": _received(figures.transferred, each, name),
-            }
-            for each in described["inputs"]
-        ],
-        "outputStats": [
-            {"stream": edge.stream, "target": edge.target, "transferred": int(tuples)}
-            for edge, tuples in figures.transferred.items()
-            if edge.source == name
-        ],
+        "inputStats": [_input(seen, figures, name, each, described["inputs"]) for each in described["inputs"]],
+        "outputStats": _outputs(seen, figures, name),
         "executorsTotal": len(found.tasks),
         "executorsFirst": first,
         "executorStats": [
@@ -116,6 +108,7 @@ def _task(task: OneTask, seconds: float) -> Json:
     executed = task.amounts.get(Figure.EXECUTED, 0)
     return {
         "id": str(task.index),
+        "encodedId": str(task.index),
         **amounts(task.amounts),
         "executedPerSecond": round(executed / seconds, 2),
         "executeLatency": decimal(execute_latency_ms(task.amounts)),
@@ -141,13 +134,51 @@ def spread_of(numbers: Iterable[float]) -> Json:
     return {"min": round(low, 1), "median": round(median(values), 1), "max": round(high, 1), "bars": bars}
 
 
-def _received(transferred: Mapping[Any, float], taken: Mapping[str, Any], name: str) -> int | None:
-    tuples = transferred.get((taken["component"], taken["stream"], name))
-    return None if tuples is None else int(tuples)
+def _input(
+    seen: Observation, figures: WindowFigures, name: str, taken: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]
+) -> Json:
+    """Return what a bolt did with a stream. Only the stream of a bolt that takes no other one has all figures."""
+    tuples = figures.transferred.get(Edge(taken["component"], taken["stream"], name))
+    stats = {
+        "component": taken["component"],
+        "encodedComponentId": encoded(taken["component"]),
+        "stream": taken["stream"],
+        "grouping": taken["grouping"],
+        "executed": None if tuples is None else int(tuples),
+    }
+    if tuples is None or len(inputs) > 1:
+        return stats
+    found = figures.component(name).amounts
+    stats |= {"executeLatency": decimal(execute_latency_ms(found)), "failed": int(found.get(Figure.FAILED, 0))}
+    return stats | acked_by_bolt(seen, found)
+
+
+def _outputs(seen: Observation, figures: WindowFigures, name: str) -> list[Json]:
+    """Return what a component sent, by stream."""
+    by_stream: dict[str, list[Edge]] = {}
+    for edge in figures.transferred:
+        if edge.source == name:
+            by_stream.setdefault(edge.stream, []).append(edge)
+    return [
+        {
+            "stream": stream,
+            **_emitted(seen, figures, edges),
+            "transferred": int(sum(figures.transferred[edge] for edge in edges)),
+            "targets": [{"target": edge.target, "transferred": int(figures.transferred[edge])} for edge in edges],
+        }
+        for stream, edges in by_stream.items()
+    ]
+
+
+def _emitted(seen: Observation, figures: WindowFigures, edges: Sequence[Edge]) -> Json:
+    """Return how many tuples a stream had: what a bolt received that gets each tuple once; empty if there is none."""
+    for edge in edges:
+        for taken in (seen.component(edge.target) or {}).get("inputs", ()):
+            is_edge = (taken["component"], taken["stream"]) == (edge.source, edge.stream)
+            if is_edge and taken["grouping"].partition("(")[0] in _ONCE:
+                return {"emitted": int(figures.transferred[edge])}
+    return {}
 
 
 def _errors(seen: Observation, name: str) -> list[Json]:
-    return [
-        {"error": each.text, "time": int(each.at), "errorLapsedSecs": max(0, int(seen.at - each.at))}
-        for each in errors(seen, name)
-    ]
+    return [{"error": each.text, **times(seen, each)} for each in errors(seen, name)]

@@ -21,7 +21,7 @@ from anchorbolt.ui.model.observation import (
     WindowFigures,
     execute_latency_ms,
 )
-from anchorbolt.ui.model.text import decimal, pretty_seconds, pretty_window, storm_status
+from anchorbolt.ui.model.text import decimal, encoded, pretty_seconds, pretty_window, storm_status
 
 Json = dict[str, Any]
 
@@ -126,6 +126,7 @@ def _head(seen: Observation) -> Json:
     tasks = sum(each["tasks"] for each in seen.graph["components"])
     return {
         "id": seen.topology,
+        "encodedId": encoded(seen.topology),
         "name": seen.topology,
         "status": storm_status(seen.status),
         "uptime": pretty_seconds(seen.uptime_s),
@@ -159,7 +160,7 @@ def _spout(seen: Observation, figures: WindowFigures, component: Mapping[str, An
     messages = figures.messages.get(name, {})
     return {
         "spoutId": name,
-        "encodedSpoutId": name,
+        "encodedSpoutId": encoded(name),
         **_component(seen, figures, component),
         "acked": int(messages.get("acked", 0)),
         "failed": int(messages.get("failed", 0)),
@@ -173,7 +174,7 @@ def _bolt(seen: Observation, figures: WindowFigures, component: Mapping[str, Any
     found = figures.component(name)
     return {
         "boltId": name,
-        "encodedBoltId": name,
+        "encodedBoltId": encoded(name),
         **_component(seen, figures, component),
         "capacity": decimal(found.capacity),
         "executeLatency": decimal(execute_latency_ms(found.amounts)),

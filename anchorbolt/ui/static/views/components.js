@@ -111,10 +111,10 @@ function one({ route, data, room }) {
       of > PAGE && h("p", { class: "choice" }, turn("← Before", Math.max(0, from - PAGE), from > 0, "before"), turn("Next →", to, to < of, "next"))),
     h("div", { class: "split" },
       data.inputStats.length > 0 && card("Takes", table([
-        ["From", (each) => each.component], ["Stream", (each) => each.stream], ["By", (each) => each.grouping], ["Tuples", (each) => number(each.transferred), true],
+        ["From", (each) => each.component], ["Stream", (each) => each.stream], ["By", (each) => each.grouping], ["Executed", (each) => number(each.executed), true],
       ], data.inputStats, "Inputs")),
       data.outputStats.length > 0 && card("Sends", table([
         ["To", (each) => each.target], ["Stream", (each) => each.stream], ["Tuples", (each) => number(each.transferred), true],
-      ], data.outputStats, "Outputs"))),
+      ], data.outputStats.flatMap((each) => each.targets.map((target) => ({ ...target, stream: each.stream }))), "Outputs"))),
   ].flat().filter(Boolean);
 }
