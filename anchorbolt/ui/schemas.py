@@ -135,7 +135,7 @@ COMPONENT = _object(
     ),
     executorStats=_list(
         _object(
-            ("acked",),
+            ("acked", "failed", "completeLatency", "transferred"),
             id=_TEXT,
             encodedId=_TEXT,
             **_AMOUNTS,
@@ -143,6 +143,8 @@ COMPONENT = _object(
             executeLatency=_DECIMAL,
             capacity=_DECIMAL,
             acked=_WHOLE,
+            completeLatency=_DECIMAL,
+            transferred=_WHOLE,
         )
     ),
     skew=_or_null(_NUMBER),

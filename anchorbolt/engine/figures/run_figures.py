@@ -17,6 +17,7 @@ from anchorbolt.engine.figures.latencies import STORE_OPERATIONS, Latencies
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.tasks import Edge, TaskFigures, TaskTables
 from anchorbolt.engine.figures.windows import ALL_TIME, Numbers, Windows
+from anchorbolt.engine.spouts.task_messages import TaskMessages
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.reported_errors import ReportedError
@@ -49,6 +50,7 @@ class Figures:
     waves: Numbers  # by `WaveFigure`
     spouts: Mapping[str, Numbers]  # by spout, and by `SpoutFigure`
     tasks: Sequence[TaskFigures]
+    messages: Mapping[TaskKey, TaskMessages]  # by task of a rich spout
     transferred: Mapping[Edge, float]  # tuples
     store_ms: Mapping[str, Distribution]  # by operation: the time of each call
     phases_ms: Mapping[str, Distribution]  # by phase of a wave
@@ -67,6 +69,7 @@ class RunFigures:
         self._tasks = TaskTables(plan, now)
         self._waves = Windows((len(WaveFigure),), now)
         self._spouts = {spout: Windows((len(SpoutFigure),), now) for spout in plan.graph.spouts}
+        self._messages = {task: Windows((len(TaskMessages._fields),), now) for task in plan.rich_spout_tasks}
         self._store = Latencies(STORE_OPERATIONS, now)
         self._phases = Latencies(PHASES, now)
         self._complete = Latencies(dict.fromkeys(spout for spout, _ in plan.rich_spout_tasks), now)
@@ -89,6 +92,8 @@ class RunFigures:
             for spout, windows in self._spouts.items():
                 given = report.messages_acked, report.messages_failed, report.dead_letters
                 windows.add(np.array([float(each.get(spout, 0)) for each in given]), now)
+            for key, windows in self._messages.items():
+                windows.add(np.array(report.messages_by_task.get(key, TaskMessages()), np.float64), now)
             self._store.add(store, now)
             self._phases.add({phase: _one(getattr(report, f"{phase}_ms")) for phase in PHASES}, now)
             self._complete.add(report.complete_ms, now)
@@ -120,6 +125,9 @@ class RunFigures:
                 waves=waves.copy(),
                 spouts={spout: each.sums(window, now)[0].copy() for spout, each in self._spouts.items()},
                 tasks=self._tasks.tasks(window, now),
+                messages={
+                    task: TaskMessages(*each.sums(window, now)[0].tolist()) for task, each in self._messages.items()
+                },
                 transferred=self._tasks.transferred(window, now),
                 store_ms=self._store.over(window, now),
                 phases_ms=self._phases.over(window, now),

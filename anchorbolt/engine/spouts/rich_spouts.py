@@ -20,6 +20,7 @@ from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, time
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.open_trees import open_trees
 from anchorbolt.engine.spouts.spout_host import SpoutHost
+from anchorbolt.engine.spouts.task_messages import TaskMessages, messages_by_task
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
@@ -93,9 +94,10 @@ class RichSpouts:
         self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
-        self._buried = Counter[str]()  # by spout: messages that the last decision acks as dead letters
+        self._buried = Counter[Emitter]()  # by spout and task: messages that the last decision acks as dead letters
         self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
         self.failed_messages: Mapping[str, int] = {}
+        self.task_messages: Mapping[TaskKey, TaskMessages] = {}  # both, by task
         self.timed_out_messages: Mapping[tuple[str, TaskKey], int] = {}  # by spout, and by the last holder
         self.failures: tuple[FailedTree, ...] = ()  # of the last committed wave
         self.complete_ms: Mapping[str, Distribution] = {}  # by spout: from the emit of its acked messages to their ack
@@ -225,7 +227,10 @@ class RichSpouts:
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         settlements = self._in_flight.settle(self._clock())
         acked = _by_spout(settlements, lambda settlement: len(settlement.acked))
-        self.acked_messages = {spout: number - self._buried[spout] for spout, number in acked.items()}
+        for (component, _), number in self._buried.items():
+            acked[component] -= number
+        self.acked_messages = acked
+        self.task_messages = messages_by_task(settlements, self._buried, self._clock())
         self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
         self.timed_out_messages = timed_out(settlements)
         self.failures = failed_trees(settlements)
@@ -287,8 +292,10 @@ class RichSpouts:
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
-        letters = [] if self._failed is None else self._failed.bury(self._in_flight.settlements())
-        self._buried = Counter(letter.spout for letter in letters)
+        settlements = self._in_flight.settlements()
+        acked = Counter({emitter: len(settlement.acked) for emitter, settlement in settlements.items()})
+        letters = [] if self._failed is None else self._failed.bury(settlements)
+        self._buried = Counter({emitter: len(each.acked) for emitter, each in settlements.items()}) - acked
         return letters
 
     def acked(self) -> tuple[AckedMessages, ...]:
@@ -392,7 +399,7 @@ def _complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mappi
     return found
 
 
-def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Mapping[str, int]:
+def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Counter[str]:
     counts = Counter[str]()
     for (component, _), settlement in settlements.items():
         counts[component] += count(settlement)

@@ -7,7 +7,14 @@ from statistics import median
 from typing import Any
 
 from anchorbolt.engine.figures.tasks import Edge, Figure
-from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, WindowFigures, execute_latency_ms
+from anchorbolt.ui.model.observation import (
+    ALL_WINDOWS,
+    Latency,
+    Observation,
+    OneTask,
+    WindowFigures,
+    execute_latency_ms,
+)
 from anchorbolt.ui.model.text import decimal, encoded, pretty_window, storm_status
 from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, errors, skew, times
 
@@ -72,7 +79,11 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         "executorsTotal": len(found.tasks),
         "executorsFirst": first,
         "executorStats": [
-            {**_task(each, seconds), **(acked_by_bolt(seen, each.amounts) if kind == "bolt" else {})}
+            {
+                **(_spout_task(each, seconds) if kind == "spout" else _task(each, seconds)),
+                **(acked_by_bolt(seen, each.amounts) if kind == "bolt" else {}),
+                **({"transferred": figures.transferred_from(name)} if len(found.tasks) == 1 else {}),
+            }
             for each in _sorted(found.tasks, sort)[first : first + count]
         ],
         "skew": skew(found),
@@ -104,6 +115,16 @@ def _stats(seen: Observation, name: str, window: str) -> Json:
     return stats
 
 
+def _spout_task(task: OneTask, seconds: float) -> Json:
+    """Return what a spout's task did, and what became of its messages. Only rich spouts have messages."""
+    stats = {name: value for name, value in _task(task, seconds).items() if name != "failed"}
+    if task.messages is None:
+        return stats
+    acked, failed, complete_ms, completed = task.messages
+    latency = Latency(complete_ms, int(completed)).mean_ms
+    return {**stats, "acked": int(acked), "failed": int(failed), "completeLatency": decimal(latency)}
+
+
 def _task(task: OneTask, seconds: float) -> Json:
     executed = task.amounts.get(Figure.EXECUTED, 0)
     return {
@@ -120,7 +141,13 @@ def _sorted(tasks: Sequence[OneTask], sort: str) -> Sequence[OneTask]:
     figure = SORTS[sort]
     if figure is None:
         return sorted(tasks, key=lambda each: each.index)
-    return sorted(tasks, key=lambda each: (-each.amounts.get(figure, 0), each.index))
+
+    def amount(task: OneTask) -> float:
+        if figure is Figure.FAILED and task.messages is not None:
+            return task.messages.failed
+        return task.amounts.get(figure, 0)
+
+    return sorted(tasks, key=lambda each: (-amount(each), each.index))
 
 
 def spread_of(numbers: Iterable[float]) -> Json:

@@ -14,6 +14,7 @@ from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
 from anchorbolt.engine.history.failures import Letter
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
+from anchorbolt.engine.spouts.task_messages import TaskMessages
 from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.task.reported_errors import ReportedError
 from anchorbolt.engine.task.watchdog import LongCall
@@ -36,6 +37,7 @@ class OneTask:
     index: int
     amounts: Amounts
     capacity: float
+    messages: TaskMessages | None = None  # of a rich spout's task
 
 
 @dataclass(frozen=True)
