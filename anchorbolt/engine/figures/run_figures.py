@@ -19,8 +19,7 @@ from anchorbolt.engine.figures.tasks import Edge, TaskFigures, TaskTables
 from anchorbolt.engine.figures.windows import ALL_TIME, Numbers, Windows
 from anchorbolt.engine.spouts.task_messages import TaskMessages
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.engine.task.reported_errors import ReportedError
+from anchorbolt.engine.task.messages import ReportedError, TaskReport
 from anchorbolt.metrics.distribution import Distribution
 
 

@@ -14,8 +14,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.spouts.flow_control import FlowControl
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import new_router
-from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.engine.task.reported_errors import reported_error
+from anchorbolt.engine.task.messages import TaskReport, reported_error
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes

@@ -23,8 +23,7 @@ from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.spouts.task_messages import TaskMessages, messages_by_task
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.messages import Envelope, TaskReport
-from anchorbolt.engine.task.reported_errors import ReportedError
+from anchorbolt.engine.task.messages import Envelope, ReportedError, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced
 from anchorbolt.metrics.distribution import Distribution

@@ -28,8 +28,8 @@ from anchorbolt.engine.task.messages import (
     as_failure,
     decode_message,
     encode_message,
+    reported_error,
 )
-from anchorbolt.engine.task.reported_errors import reported_error
 from anchorbolt.engine.task.tally import tally
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import InfrastructureLost, SerializationError, WaveFailed

@@ -9,13 +9,14 @@ import pickle
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt import errors
 from anchorbolt.checkpoint.ports import Others, Round, TaskKey
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
-from anchorbolt.engine.task.reported_errors import ReportedError
+from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.metrics.registry import Measured
@@ -24,9 +25,18 @@ from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
     from anchorbolt.acker.verdict import Failure
+    from anchorbolt.engine.submit.plan import ExecutionPlan
 
 _TEXT_LIMIT = 64_000
+_REPORTED_LIMIT = 500
 _ERRORS = sorted((getattr(errors, name) for name in errors.__all__), key=lambda kind: len(kind.__mro__), reverse=True)
+
+
+class ReportedError(NamedTuple):
+    """An error that a component has reported by `report_error`, or that explains why a round failed."""
+
+    at: float  # seconds since 1970; of a reported one by the clock of the task's machine
+    text: str  # of a reported one at most 500 characters
 
 
 @dataclass
@@ -67,6 +77,16 @@ class TaskReport:
     @property
     def component(self) -> str:
         return self.task[0]
+
+
+def reported_error(plan: ExecutionPlan, at: float, text: str) -> ReportedError:
+    """Return an error to send to the driver. Secrets are masked before the text is cut, which might cut one in two."""
+    return ReportedError(at, _masking(plan).without_secrets(text)[:_REPORTED_LIMIT])
+
+
+@lru_cache(maxsize=4)
+def _masking(plan: ExecutionPlan) -> Masking:
+    return Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
 
 
 def as_failure(error: Exception, txid: int) -> AnchorboltError:

@@ -16,7 +16,7 @@ from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
 from anchorbolt.engine.spouts.task_messages import TaskMessages
 from anchorbolt.engine.spouts.throttle import Throttle
-from anchorbolt.engine.task.reported_errors import ReportedError
+from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.engine.task.watchdog import LongCall
 
 ALL_WINDOWS = (*WINDOWS, ALL_TIME)

@@ -10,7 +10,7 @@ from typing import Any
 
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.engine.figures.windows import ALL_TIME
-from anchorbolt.engine.task.reported_errors import ReportedError
+from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.ui.model.configuration import shown_configuration
 from anchorbolt.ui.model.observation import (
     ALL_WINDOWS,

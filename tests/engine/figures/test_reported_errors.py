@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, ReportedFailedException
-from anchorbolt.engine import LocalCluster
+from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.topology import TopologyBuilder
-from anchorbolt.ui import UiServer
+from anchorbolt.ui.model.component import component
+from anchorbolt.ui.model.live import LiveRun
+from anchorbolt.ui.model.topology import topology
 from tests.engine.jobs import StatefulBolt
-from tests.ui.conftest import CANARY, DEADLINE_S, Client
 
+CANARY = "canary-7c1e55a0"
 CONF = {"topology.state.provider": "memory", "my.api.token": CANARY}
 
 
@@ -73,7 +75,7 @@ def policy(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def shown(server: UiServer, policy: str) -> None:
+def run(policy: str) -> RunHandle:
     builder = TopologyBuilder()
     builder.set_spout("in", Three())
     builder.set_bolt("reports", Reports()).shuffle_grouping("in")
@@ -81,24 +83,25 @@ def shown(server: UiServer, policy: str) -> None:
     builder.set_bolt("sum", StatefulBolt()).global_grouping("reports")
     conf = {**CONF, "topology.fail.policy": policy}
     handle = LocalCluster().submit(builder.create_topology("words"), conf)
-    assert handle.await_termination(DEADLINE_S)
-    server.show(handle)
+    assert handle.await_termination(60)
+    return handle
 
 
-def test_the_latest_reported_error_is_shown_with_its_time_short_and_masked(
-    server: UiServer, client: Client, policy: str
-) -> None:
+def test_the_latest_reported_error_is_shown_with_its_time_short_and_masked(policy: str) -> None:
     began = int(time.time())
-    shown(server, policy)
-    topology = client.json("/api/v1/topology/words")
-    found = {each["boltId"]: each for each in topology["bolts"]} | {"in": topology["spouts"][0]}
+    seen = LiveRun(run(policy)).observe()
+    shown: Any = topology(seen, ":all-time")
+    found = {each["boltId"]: each for each in shown["bolts"]} | {"in": shown["spouts"][0]}
     assert found["reports"]["lastError"] == f"ValueError: {'x' * 479}***yyyyyy"
     assert began <= found["reports"]["errorTime"] <= time.time()
     assert found["fails"]["lastError"] == "ReportedFailedException: two, said ***"
     assert found["in"]["lastError"] == "OSError: cannot confirm 1"
     assert found["sum"]["lastError"] == ""
-    (error,) = client.json("/api/v1/topology/words/component/in")["componentErrors"]
+    spout = component(seen, "in", ":all-time", first=0, count=1, sort="task")
+    assert spout is not None
+    (error,) = spout["componentErrors"]
     assert error["error"] == "OSError: cannot confirm 1"
+    assert error["errorTime"] >= began
 
 
 def test_a_report_without_an_error_has_no_byte_for_one() -> None:
