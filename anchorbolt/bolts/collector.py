@@ -1,13 +1,14 @@
 """Collectors, to which a bolt emits. An emit is one list append; full buffers are grouped and encoded in bulk."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.util.messages import shortened
+from anchorbolt.util.messages import described, shortened
 
 _log = logging.getLogger("anchorbolt.bolts")
 
@@ -56,6 +57,7 @@ class OutputCollector:
         self.failed_tuple: Tuple | None = None  # the first that the bolt failed in this wave; for the engine
         self.emitted = 0
         self.errors_reported = 0
+        self.last_reported: tuple[float, str] | None = None  # of this wave: when and what; for the engine
         self.failures_reported = 0  # of them those of tuples that failed
 
     def emit(self, values: Sequence[Any], *, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
@@ -129,13 +131,10 @@ class OutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple, and count it in the wave's report."""
         self.errors_reported += 1
+        text = described(error)
+        self.last_reported = time.time(), text
         _log.error(
-            "component %s reports: %s: %s",
-            self._component,
-            type(error).__name__,
-            error,
-            exc_info=error,
-            extra={"component": self._component},
+            "component %s reports: %s", self._component, text, exc_info=error, extra={"component": self._component}
         )
 
     def flush(self) -> None:
@@ -151,6 +150,7 @@ class OutputCollector:
         self.failed_tuple = None
         self.emitted = 0
         self.errors_reported = 0
+        self.last_reported = None
         self.failures_reported = 0
 
     def _send(self, stream: str, buffer: list[Any]) -> None:

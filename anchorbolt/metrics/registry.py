@@ -57,7 +57,7 @@ class MetricRegistry:
     def _taken(self, name: str, metric: Counter | Gauge | Histogram | Timer) -> float | Distribution | None:
         try:
             return metric.take()
-        except Exception as error:  # of a gauge's function
+        except (Exception, SystemExit) as error:  # of a gauge's function
             if name not in self._failed:
                 _log.warning("gauge %r is left out: its function raised %s: %s", name, type(error).__name__, error)
             self._failed.add(name)

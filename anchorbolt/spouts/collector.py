@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk, Routes, StreamIntake, TaskIds
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
-from anchorbolt.util.messages import shortened
+from anchorbolt.util.messages import described, shortened
 
 _log = logging.getLogger("anchorbolt.spouts")
 
@@ -58,6 +59,7 @@ class SpoutOutputCollector:
         self.tracked = 0  # of them those with a message id
         self.dropped = 0  # messages that the source delivered again, beside the emitted tuples
         self.errors_reported = 0  # in all
+        self.last_reported: tuple[float, str] | None = None  # when and what; for the engine, which sets it to None
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, *, stream: str = DEFAULT_STREAM) -> Sequence[int]:
         """Emit a tuple; return the ids of the tasks that it goes to.
@@ -116,14 +118,9 @@ class SpoutOutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Log an error that fails no tuple, and count it in the wave's report."""
         self.errors_reported += 1
-        _log.error(
-            "spout %s reports: %s: %s",
-            self._component,
-            type(error).__name__,
-            error,
-            exc_info=error,
-            extra={"component": self._component},
-        )
+        text = described(error)
+        self.last_reported = time.time(), text
+        _log.error("spout %s reports: %s", self._component, text, exc_info=error, extra={"component": self._component})
 
     def mark(self) -> None:
         """Note that the tuples since the last call were emitted just now. Called by the engine, never by a job."""

@@ -14,7 +14,8 @@ class TopologyContext:
     A component registers its metrics here, in `prepare` or `open`, by a name of 1 to 100 of the characters A-Z a-z 0-9
     _ . - that begins with a letter or _. A name that is registered again gives the same metric. A component has at most
     100 metrics. `TopologyError` is raised for another name, for one that is registered as another kind, and for the
-    101st. What they measure counts when its wave commits; a round that failed adds nothing.
+    101st. What they measure counts when its wave commits; a round that failed adds nothing. A rich spout is called
+    between waves: what it measured counts after each committed wave, once it has acked and failed the wave's messages.
 
     Attributes:
         topology: Name of the topology.

@@ -31,8 +31,8 @@ def _or_null(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
-_HEAD = {"id": _TEXT, "name": _TEXT, "status": _TEXT, "uptime": _TEXT, "uptimeSeconds": _WHOLE, "tasksTotal": _WHOLE}
-_HEAD |= {"executorsTotal": _WHOLE}
+_HEAD = dict.fromkeys(("id", "encodedId", "name", "status", "uptime"), _TEXT)
+_HEAD |= dict.fromkeys(("uptimeSeconds", "tasksTotal", "executorsTotal"), _WHOLE)
 _AMOUNTS = dict.fromkeys(("executed", "emitted", "failed", "errors", "bytesOut"), _WHOLE)
 _AMOUNTS |= dict.fromkeys(("keysRead", "keysCached", "keysStaged", "bytesStaged"), _WHOLE)
 _AMOUNTS |= dict.fromkeys(("executeMs", "prepareMs", "stageMs", "sealMs"), _NUMBER)
@@ -112,26 +112,47 @@ _SPREAD = _object(min=_NUMBER, median=_NUMBER, max=_NUMBER, bars=_list(_WHOLE))
 COMPONENT = _object(
     ("spoutSummary", "boltStats"),
     **_WINDOW,
-    **dict.fromkeys(("id", "encodedId", "name", "topologyId", "topologyStatus", "componentType", "type"), _TEXT),
+    **dict.fromkeys(("id", "encodedId", "name", "topologyId", "encodedTopologyId", "topologyStatus"), _TEXT),
+    **dict.fromkeys(("componentType", "type"), _TEXT),
     **dict.fromkeys(("tasks", "executors", "executorsTotal", "executorsFirst"), _WHOLE),
     spoutSummary=_STATS,
     boltStats=_STATS,
-    inputStats=_list(_object(component=_TEXT, stream=_TEXT, grouping=_TEXT, transferred=_or_null(_WHOLE))),
-    outputStats=_list(_object(stream=_TEXT, target=_TEXT, transferred=_WHOLE)),
+    inputStats=_list(
+        _object(
+            ("executeLatency", "acked", "failed"),
+            **dict.fromkeys(("component", "encodedComponentId", "stream", "grouping"), _TEXT),
+            executed=_or_null(_WHOLE),
+            executeLatency=_DECIMAL,
+            acked=_WHOLE,
+            failed=_WHOLE,
+        )
+    ),
+    outputStats=_list(
+        _object(
+            ("emitted",),
+            stream=_TEXT,
+            emitted=_WHOLE,
+            transferred=_WHOLE,
+            targets=_list(_object(target=_TEXT, transferred=_WHOLE)),
+        )
+    ),
     executorStats=_list(
         _object(
-            ("acked",),
+            ("acked", "failed", "completeLatency", "transferred"),
             id=_TEXT,
+            encodedId=_TEXT,
             **_AMOUNTS,
             executedPerSecond=_NUMBER,
             executeLatency=_DECIMAL,
             capacity=_DECIMAL,
             acked=_WHOLE,
+            completeLatency=_DECIMAL,
+            transferred=_WHOLE,
         )
     ),
     skew=_or_null(_NUMBER),
     spread=_map(_SPREAD),
-    componentErrors=_list(_object(error=_TEXT, time=_WHOLE, errorLapsedSecs=_WHOLE)),
+    componentErrors=_list(_object(error=_TEXT, errorTime=_WHOLE, errorLapsedSecs=_WHOLE)),
 )
 GRAPH = _object(
     window=_TEXT,

@@ -23,6 +23,14 @@ def shortened(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+def described(error: BaseException) -> str:
+    """Return the class and the text of an exception; never raises."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # a user's __str__ may raise anything
+        return f"{type(error).__name__} (its text cannot be shown)"
+
+
 def bounded(text: str, most: int) -> str:
     """Return a text of about `most` characters: of a longer one, its beginning and its end."""
     return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-(most // 2) :]}"

@@ -228,3 +228,28 @@ def test_a_run_that_fails_waits_for_phases_that_it_gave_up_and_closes_what_they_
         handle.await_termination(60)
     assert RELEASED.is_set()
     assert sorted(notes(conf, "closed emitter")) == sorted(notes(conf, "opened emitter"))
+
+
+class CountingEmitter(RangesEmitter):
+    """Counts its batches, and raises in the second one the first time."""
+
+    def __init__(self, conf: Any, context: Any, spout: Any) -> None:
+        super().__init__(conf, context, spout)
+        self.batches = context.register_counter("batches")
+
+    def emit_batch(self, attempt: Any, metadata: Any, collector: Any) -> None:
+        self.batches.inc()
+        if attempt.txid == 2 and first_times(self.conf, "emit"):
+            raise ValueError("only once")
+        super().emit_batch(attempt, metadata, collector)
+
+
+class CountingRanges(Ranges):
+    def emitter(self, conf: Any, context: Any) -> TransactionalEmitter:
+        return CountingEmitter(conf, context, self)
+
+
+def test_the_metrics_of_an_emitter_count_committed_batches_only(run_on: Run) -> None:
+    handle = run_on(values_topology(CountingRanges(2, 6), parallelism=2))
+    counted = {metric.task: value for metric, value in handle.figures.registered.numbers.items()}
+    assert counted == {("spout", 0): 3, ("spout", 1): 3}

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine import RunHandle
+from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.testing import FeederSpout
+from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.openapi import description
-from tests.ui.conftest import CANARY, DEADLINE_S, Client, Count, start
+from tests.ui.conftest import CANARY, CONF, DEADLINE_S, Client, Count, Split, start
 from tests.ui.schema_check import problems
 
 WORDS = "/api/v1/topology/words"
@@ -70,6 +72,38 @@ def test_a_topology_is_shown_under_storms_names(client: Client) -> None:
     assert list(stats) == ["600", "10800", "86400", ":all-time"]
     assert stats[":all-time"]["emitted"] == 7
     assert stats[":all-time"]["transferred"] == 7
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_component_has_its_streams_and_errors_under_storms_names(client: Client) -> None:
+    split = client.json(f"{WORDS}/component/split")
+    assert (split["encodedId"], split["encodedTopologyId"]) == ("split", "words")
+    (taken,) = split["inputStats"]
+    assert (taken["component"], taken["encodedComponentId"], taken["stream"]) == ("lines", "lines", "default")
+    assert (taken["executed"], taken["failed"]) == (2, 0)
+    assert taken["executeLatency"] == split["boltStats"][-1]["executeLatency"]
+    assert split["outputStats"] == [
+        {"stream": "default", "emitted": 5, "transferred": 5, "targets": [{"target": "count", "transferred": 5}]}
+    ]
+    (error,) = client.json(f"{WORDS}/component/count")["componentErrors"]
+    assert set(error) == {"error", "errorTime", "errorLapsedSecs"}
+
+
+def test_emitted_of_a_stream_is_what_a_bolt_received_that_gets_each_tuple_once(
+    server: UiServer, client: Client
+) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("lines", FeederSpout(["line"], [[("a b",)]]))
+    builder.set_bolt("all", Split(), 3).all_grouping("lines")
+    builder.set_bolt("one", Split(), 2).shuffle_grouping("lines")
+    builder.set_bolt("copies", Count()).all_grouping("all")
+    handle = LocalCluster().submit(builder.create_topology("words"), CONF)
+    assert handle.await_termination(DEADLINE_S)
+    server.show(handle)
+    (lines,) = client.json(f"{WORDS}/component/lines")["outputStats"]
+    assert (lines["emitted"], lines["transferred"]) == (1, 4)
+    (copies,) = client.json(f"{WORDS}/component/all")["outputStats"]
+    assert copies == {"stream": "default", "transferred": 6, "targets": [{"target": "copies", "transferred": 6}]}
 
 
 @pytest.mark.usefixtures("shown")

@@ -17,6 +17,7 @@ from anchorbolt.engine.driver.hooks import HookRunner, Hooks
 from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.failed_trees import FailedTree
+from anchorbolt.engine.spouts.task_messages import TaskMessages
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, Tally
@@ -155,6 +156,8 @@ class WaveReport:
     errors_reported: int = 0  # calls of `report_error`, and each `ReportedFailedException`
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout
+    # Both by task; without messages that an earlier driver has emitted.
+    messages_by_task: Mapping[TaskKey, TaskMessages] = field(default_factory=dict)
     messages_timed_out: Mapping[tuple[str, TaskKey], int] = field(default_factory=dict)
     """Of the failed messages: those that timed out, by their spout and the task that held a tuple of them last."""
     # By rich spout: from the emit of its acked messages to their ack; Storm's complete latency.

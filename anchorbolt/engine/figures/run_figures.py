@@ -17,8 +17,9 @@ from anchorbolt.engine.figures.latencies import STORE_OPERATIONS, Latencies
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.tasks import Edge, TaskFigures, TaskTables
 from anchorbolt.engine.figures.windows import ALL_TIME, Numbers, Windows
+from anchorbolt.engine.spouts.task_messages import TaskMessages
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.messages import ReportedError, TaskReport
 from anchorbolt.metrics.distribution import Distribution
 
 
@@ -48,6 +49,7 @@ class Figures:
     waves: Numbers  # by `WaveFigure`
     spouts: Mapping[str, Numbers]  # by spout, and by `SpoutFigure`
     tasks: Sequence[TaskFigures]
+    messages: Mapping[TaskKey, TaskMessages]  # by task of a rich spout
     transferred: Mapping[Edge, float]  # tuples
     store_ms: Mapping[str, Distribution]  # by operation: the time of each call
     phases_ms: Mapping[str, Distribution]  # by phase of a wave
@@ -66,10 +68,12 @@ class RunFigures:
         self._tasks = TaskTables(plan, now)
         self._waves = Windows((len(WaveFigure),), now)
         self._spouts = {spout: Windows((len(SpoutFigure),), now) for spout in plan.graph.spouts}
+        self._messages = {task: Windows((len(TaskMessages._fields),), now) for task in plan.rich_spout_tasks}
         self._store = Latencies(STORE_OPERATIONS, now)
         self._phases = Latencies(PHASES, now)
         self._complete = Latencies(dict.fromkeys(spout for spout, _ in plan.rich_spout_tasks), now)
         self._registered = RegisteredMetrics({}, {})
+        self._errors: dict[str, ReportedError] = {}
         self._timed_out = Counter[tuple[str, TaskKey]]()
         self._last: WaveReport | None = None
         self._last_at = now
@@ -87,12 +91,28 @@ class RunFigures:
             for spout, windows in self._spouts.items():
                 given = report.messages_acked, report.messages_failed, report.dead_letters
                 windows.add(np.array([float(each.get(spout, 0)) for each in given]), now)
+            for key, windows in self._messages.items():
+                windows.add(np.array(report.messages_by_task.get(key, TaskMessages()), np.float64), now)
             self._store.add(store, now)
             self._phases.add({phase: _one(getattr(report, f"{phase}_ms")) for phase in PHASES}, now)
             self._complete.add(report.complete_ms, now)
             self._registered.add(tasks)
+            self._add_errors(tasks)
             self._timed_out.update(report.messages_timed_out)
             self._last, self._last_at = report, now
+
+    def add_of_spout(self, report: TaskReport) -> None:
+        """Add what a rich spout's task measured since its last report: between waves, in its calls."""
+        with self._lock:
+            self._tasks.add([report], self._clock())
+            self._registered.add([report])
+            self._add_errors([report])
+
+    def _add_errors(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            before = self._errors.get(report.component)
+            if report.error is not None and (before is None or before.at <= report.error.at):
+                self._errors[report.component] = report.error
 
     def over(self, window: str = ALL_TIME) -> Figures:
         """Return the figures of a window, one of `WINDOWS` or `ALL_TIME`. Raises KeyError for another one."""
@@ -104,6 +124,9 @@ class RunFigures:
                 waves=waves.copy(),
                 spouts={spout: each.sums(window, now)[0].copy() for spout, each in self._spouts.items()},
                 tasks=self._tasks.tasks(window, now),
+                messages={
+                    task: TaskMessages(*each.sums(window, now)[0].tolist()) for task, each in self._messages.items()
+                },
                 transferred=self._tasks.transferred(window, now),
                 store_ms=self._store.over(window, now),
                 phases_ms=self._phases.over(window, now),
@@ -120,6 +143,12 @@ class RunFigures:
         """How many messages timed out, by their spout and the task that held a tuple of them last."""
         with self._lock:
             return self._timed_out.copy()
+
+    @property
+    def reported_errors(self) -> Mapping[str, ReportedError]:
+        """The latest error that each component has reported by `report_error`; none for most."""
+        with self._lock:
+            return self._errors.copy()
 
     @property
     def dead_letters(self) -> int:

@@ -140,6 +140,7 @@ class DriverSpouts:
             messages_acked=self.rich.acked_messages,
             complete_ms=self.rich.complete_ms,
             messages_failed=self.rich.failed_messages,
+            messages_by_task=self.rich.task_messages,
             messages_timed_out=self.rich.timed_out_messages,
             failures=self.rich.failures,
         )

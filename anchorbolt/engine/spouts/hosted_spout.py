@@ -14,6 +14,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.spouts.flow_control import FlowControl
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import new_router
+from anchorbolt.engine.task.messages import TaskReport, reported_error
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
@@ -43,6 +44,9 @@ class HostedSpout:
         component, _ = task
         self.redelivery: Redelivery | None = None  # of a spout with stable message ids
         self.task = task
+        self.tell: Callable[[TaskReport], None] | None = None  # takes what the task measured, on the spout's thread
+        self._tells = False  # whether a wave has committed since the task told the last time
+        self._errors_told = 0
         self._plan = plan
         self._context = plan.context(task)
         self._flow = flow
@@ -130,6 +134,10 @@ class HostedSpout:
         if acked or failed:
             self._settled.append((acked, failed))
 
+    def tell_soon(self) -> None:
+        """Have the next step tell what the spout has measured, once it has acked and failed what is settled."""
+        self._tells = True
+
     def pause(self) -> None:
         """Have the spout emit no more until `resume`, once the call of `next_tuple` under way has returned.
 
@@ -161,7 +169,10 @@ class HostedSpout:
         self.is_drained = False  # before anything below looks whether the spout may emit
         if not (self._active or self._is_held):
             self._activate()
+        tells, self._tells = self._tells, False  # before: what the wave has settled is in what is told
         self._settle_all()
+        if tells:
+            self._tell()
         if self._count_emitted() and not was_waiting:
             return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
@@ -191,11 +202,26 @@ class HostedSpout:
         self._settle_all()
         if self._active:
             self._deactivate()
+        self._tell()
         self.close_spout()
 
     def close_spout(self) -> None:
         """Close the spout. Raises `SpoutError`."""
         self._call("close")
+
+    def _tell(self) -> None:
+        """Tell what was measured since the last time. On the thread that makes all calls, as gauges are such calls."""
+        if self.tell is None:
+            return
+        errors = self.errors_reported - self._errors_told
+        metrics = self._context.metrics.take()
+        if errors or metrics:
+            self._errors_told += errors
+            report = TaskReport(self.task, "", 0, errors_reported=errors, metrics=metrics)
+            last, self._collector.last_reported = self._collector.last_reported, None
+            if last is not None:
+                report.error = reported_error(self._plan, *last)
+            self.tell(report)
 
     def _activate(self) -> None:
         self._active = True

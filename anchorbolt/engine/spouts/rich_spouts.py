@@ -20,9 +20,10 @@ from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, time
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.open_trees import open_trees
 from anchorbolt.engine.spouts.spout_host import SpoutHost
+from anchorbolt.engine.spouts.task_messages import TaskMessages, messages_by_task
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.messages import Envelope, ReportedError, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced
 from anchorbolt.metrics.distribution import Distribution
@@ -79,7 +80,9 @@ class RichSpouts:
         self._reports: Sequence[TaskReport] = ()  # of the last round
         self._wave_began = 0.0
         self._errors_before = 0  # that the spouts had reported by the wave before
+        self._tell: Callable[[TaskReport], None] | None = None
         self._failures_reported = 0  # of tuples that the current wave leaves out
+        self._reported: dict[TaskKey, ReportedError] = {}  # of these: the last of each task
         self.errors_reported = 0  # in the last committed wave: by the spouts, and of tuples that it has left out
         self._hosts = {task: new_host(plan, task, self._flow, clock, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
@@ -90,13 +93,24 @@ class RichSpouts:
         self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
-        self._buried = Counter[str]()  # by spout: messages that the last decision acks as dead letters
+        self._buried = Counter[Emitter]()  # by spout and task: messages that the last decision acks as dead letters
         self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
         self.failed_messages: Mapping[str, int] = {}
+        self.task_messages: Mapping[TaskKey, TaskMessages] = {}  # both, by task
         self.timed_out_messages: Mapping[tuple[str, TaskKey], int] = {}  # by spout, and by the last holder
         self.failures: tuple[FailedTree, ...] = ()  # of the last committed wave
         self.complete_ms: Mapping[str, Distribution] = {}  # by spout: from the emit of its acked messages to their ack
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
+
+    def have_told(self, tell: Callable[[TaskReport], None]) -> None:
+        """Have `tell` called after each wave with what the spouts measured, on their threads. Call this before `open`.
+
+        The reports have what the spouts registered and the errors that they reported, nothing else. It is also called
+        with the last error that a bolt reported of tuples which the wave leaves out.
+        """
+        self._tell = tell
+        for host in self._hosts.values():
+            host.tell = tell
 
     def open(self, record: DecisionRecord) -> None:
         """Continue after the last decision: open all spouts, side by side. Raises `SpoutError` and `Fenced`.
@@ -186,6 +200,7 @@ class RichSpouts:
         """Freeze what was emitted: it is the intake of the next wave."""
         self._wave_began = time.perf_counter()
         self._failures_reported = 0
+        self._reported = {}
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
@@ -211,7 +226,10 @@ class RichSpouts:
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         settlements = self._in_flight.settle(self._clock())
         acked = _by_spout(settlements, lambda settlement: len(settlement.acked))
-        self.acked_messages = {spout: number - self._buried[spout] for spout, number in acked.items()}
+        for (component, _), number in self._buried.items():
+            acked[component] -= number
+        self.acked_messages = acked
+        self.task_messages = messages_by_task(settlements, self._buried, self._clock())
         self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
         self.timed_out_messages = timed_out(settlements)
         self.failures = failed_trees(settlements)
@@ -238,6 +256,17 @@ class RichSpouts:
             told = self._redeliveries[component].settle(settlement.acked, settlement.failed, self._acked.get(component))
             for index, settled in told.items():
                 self._hosts[component, index].settle(settled.acked, settled.failed)
+        self._tell_all()
+
+    def _tell_all(self) -> None:
+        if self._tell is None:
+            return
+        for task, error in self._reported.items():
+            report = TaskReport(task, "", 0)
+            report.error = error
+            self._tell(report)
+        for host in self._hosts.values():
+            host.tell_soon()
 
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
@@ -248,8 +277,9 @@ class RichSpouts:
         return self._in_flight.judge(verdicts)
 
     def keep_reported(self, reports: Sequence[TaskReport]) -> None:
-        """Count the errors that bolts have reported of tuples that the next round leaves out."""
+        """Keep the errors that bolts have reported of tuples that the next round leaves out."""
         self._failures_reported += sum(report.failures_reported for report in reports)
+        self._reported |= {each.task: each.error for each in reports if each.error and each.failures_reported}
 
     def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
         """Exclude trees of the current wave; return those that are not ours."""
@@ -261,8 +291,10 @@ class RichSpouts:
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
-        letters = [] if self._failed is None else self._failed.bury(self._in_flight.settlements())
-        self._buried = Counter(letter.spout for letter in letters)
+        settlements = self._in_flight.settlements()
+        acked = Counter({emitter: len(settlement.acked) for emitter, settlement in settlements.items()})
+        letters = [] if self._failed is None else self._failed.bury(settlements)
+        self._buried = Counter({emitter: len(each.acked) for emitter, each in settlements.items()}) - acked
         return letters
 
     def acked(self) -> tuple[AckedMessages, ...]:
@@ -366,7 +398,7 @@ def _complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mappi
     return found
 
 
-def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Mapping[str, int]:
+def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Counter[str]:
     counts = Counter[str]()
     for (component, _), settlement in settlements.items():
         counts[component] += count(settlement)

@@ -44,6 +44,8 @@ class ObservedRun:
         self._failed_records: deque[Record] = deque(maxlen=_FAILED_RECORDS_KEPT)
         self._letters: deque[Letter] = deque(maxlen=MOST_LETTERS)
         self.figures = RunFigures(plan)
+        if runner.spouts is not None and runner.spouts.rich is not None:
+            runner.spouts.rich.have_told(self.figures.add_of_spout)
         self.state_sizes = SizeMeter(plan)
         self._masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)

@@ -24,6 +24,7 @@ from anchorbolt.engine.task.instance import Instance, open_state
 from anchorbolt.engine.task.spout_calls import called, made
 from anchorbolt.spouts import transactional as spouts
 from anchorbolt.state_backends.cache_budget import CacheBudget
+from anchorbolt.streams.context import TopologyContext
 
 
 def build_for_batches(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -> Instance:
@@ -45,7 +46,7 @@ def _wrapped(
     hand_offs, is_late = plan.hand_offs(), component in plan.late_bolts
     processing = plan.phase is BatchPhase.PROCESSING
     if component == plan.batch_spout:
-        committing = new_emitter(plan, task)
+        committing = new_emitter(plan, task, context)
         assert isinstance(committing, spouts.CommitterTransactionalEmitter)
         commit = partial(called, task, "commit", committing.commit)
         return EmitterCommit(commit, partial(called, task, "close", committing.close)), False
@@ -71,12 +72,12 @@ def _new_batch_bolt(plan: ExecutionPlan, component: str) -> BaseBatchBolt:
     return bolt
 
 
-def new_emitter(plan: ExecutionPlan, task: TaskKey) -> spouts.Emitter:
+def new_emitter(plan: ExecutionPlan, task: TaskKey, context: TopologyContext) -> spouts.Emitter:
     """Return a new emitter of a task. Raises `SpoutError` if the user's method raises or returns something else."""
     spout = plan.unpickle_spout()
     kind = next(emitter for each, emitter in _KINDS if isinstance(spout, each))
     make = spout.emitter  # type: ignore[attr-defined]
-    emitter: spouts.Emitter = made(task, "emitter", kind, make, plan.conf, plan.context(task))
+    emitter: spouts.Emitter = made(task, "emitter", kind, make, plan.conf, context)
     return emitter
 
 

@@ -28,6 +28,7 @@ from anchorbolt.engine.task.messages import (
     as_failure,
     decode_message,
     encode_message,
+    reported_error,
 )
 from anchorbolt.engine.task.tally import tally
 from anchorbolt.engine.task.watchdog import watched
@@ -177,6 +178,8 @@ class _BoltTask:
         if instance is not None:
             report.tuples_out = instance.collector.emitted
             report.errors_reported = instance.collector.errors_reported
+            if instance.collector.last_reported is not None:
+                report.error = reported_error(self._plan, *instance.collector.last_reported)
             report.failures_reported = report.tuples_failed = instance.collector.failures_reported
             if instance.tracker is not None and self._plan.is_tracked:
                 report.tuples_acked, report.tuples_failed = instance.tracker.acked, instance.tracker.failed

@@ -68,6 +68,7 @@ def run_emitter_task(
     report = TaskReport(task, attempt, current.fence.seq)
     at_task(*task, current.txid)
     started = perf_counter()
+    emission: _Emission | None = None
     try:
         reach(FaultPoint.TASK_BEGUN)
         emission = _Emission(plan, task, current, registry, driver, emitter, report)
@@ -75,8 +76,11 @@ def run_emitter_task(
             yield from envelopes
         emitter.forward(CheckpointTuple(current.txid, Action.PREPARE))
         reach(FaultPoint.TASK_PREPARED)
+        report.metrics = emission.metrics.take()
     except (Exception, SystemExit) as error:
         emitter.take()
+        if emission is not None:
+            emission.metrics.take()  # the emitter is kept, and what failed counts for nothing
         report.failure = as_failure(spout_error(task, "its emitter", error), current.txid)
         emitter.give_up()
     report.source_ms = (perf_counter() - started) * 1000
@@ -107,7 +111,8 @@ class _Emission:
         self._emitter = emitter
         self._collector = BatchOutputCollector(task[0], plan.streams[task[0]], self._flush)
         self._collector.attempt = current.batch.attempt
-        self._source = registry.emitter(plan, task)
+        kept = registry.emitter(plan, task)
+        self._source, self.metrics = kept.emitter, kept.context.metrics
 
     def run(self, put: _Put) -> None:
         """Emit the share of the task, and pass its blobs to `put` as they fill. Runs on a thread of its own."""

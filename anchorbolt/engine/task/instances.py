@@ -16,6 +16,7 @@ import logging
 import uuid
 from collections import OrderedDict
 from collections.abc import Collection
+from typing import NamedTuple
 
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -27,6 +28,7 @@ from anchorbolt.errors import AnchorboltError
 from anchorbolt.spouts.transactional import Emitter
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.state import NO_FENCE, Fence
+from anchorbolt.streams.context import TopologyContext
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -36,12 +38,19 @@ _KEYS_REMEMBERED = 65_536
 """By the routers of all instances together."""
 
 
+class KeptEmitter(NamedTuple):
+    """The emitter of a task of a transactional topology's spout."""
+
+    emitter: Emitter
+    context: TopologyContext  # that it was made with: has the metrics that it registered
+
+
 class _Run:
     """What a process keeps of one run."""
 
     def __init__(self) -> None:
         self.instances: OrderedDict[TaskKey, Instance] = OrderedDict()  # least recently used first
-        self.emitters: dict[TaskKey, Emitter] = {}
+        self.emitters: dict[TaskKey, KeptEmitter] = {}
         self.fence: Fence = NO_FENCE  # of the latest round that has begun here
         self.obtained = 0  # instances in that round
 
@@ -105,11 +114,12 @@ class InstanceRegistry:
             instance.begin(plan, task, current, uuid.uuid4().hex, winner or "")
         instance.bolt.handle(checkpoint)
 
-    def emitter(self, plan: ExecutionPlan, task: TaskKey) -> Emitter:
+    def emitter(self, plan: ExecutionPlan, task: TaskKey) -> KeptEmitter:
         """Return the kept emitter of a task of a transactional topology's spout, or a new one. Raises `SpoutError`."""
         emitters = self._run(plan).emitters
         if task not in emitters:
-            emitters[task] = new_emitter(plan, task)
+            context = plan.context(task)
+            emitters[task] = KeptEmitter(new_emitter(plan, task, context), context)
         return emitters[task]
 
     def close_run(self, run_id: str) -> None:
@@ -118,9 +128,9 @@ class InstanceRegistry:
             return
         for task, instance in run.instances.items():
             self._close(instance, task)
-        for task, emitter in run.emitters.items():
+        for task, kept in run.emitters.items():
             try:
-                emitter.close()
+                kept.emitter.close()
             except (Exception, SystemExit) as error:
                 _log.warning(
                     "closing the emitter of task %s of %r: %s", task[1], task[0], error, extra=_fields_of(task)

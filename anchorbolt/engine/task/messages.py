@@ -9,12 +9,14 @@ import pickle
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt import errors
 from anchorbolt.checkpoint.ports import Others, Round, TaskKey
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
+from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.metrics.registry import Measured
@@ -23,9 +25,18 @@ from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
     from anchorbolt.acker.verdict import Failure
+    from anchorbolt.engine.submit.plan import ExecutionPlan
 
 _TEXT_LIMIT = 64_000
+_REPORTED_LIMIT = 500
 _ERRORS = sorted((getattr(errors, name) for name in errors.__all__), key=lambda kind: len(kind.__mro__), reverse=True)
+
+
+class ReportedError(NamedTuple):
+    """An error that a component has reported by `report_error`, or that explains why a round failed."""
+
+    at: float  # seconds since 1970; of a reported one by the clock of the task's machine
+    text: str  # of a reported one at most 500 characters
 
 
 @dataclass
@@ -51,6 +62,7 @@ class TaskReport:
     seal_ms: float = 0.0  # time in which the store sealed them
     errors_reported: int = 0  # calls of `report_error`
     failures_reported: int = 0  # of them those of tuples that failed
+    error: ReportedError | None = field(default=None, init=False)  # the latest of them; not sent if there is none
     tuples_acked: int = 0  # by a bolt in a topology that tracks its tuples, those of earlier waves included
     tuples_failed: int = 0  # in such a topology; otherwise those that a bolt reported
     metrics: Measured = field(default_factory=dict)  # that the component has registered
@@ -65,6 +77,16 @@ class TaskReport:
     @property
     def component(self) -> str:
         return self.task[0]
+
+
+def reported_error(plan: ExecutionPlan, at: float, text: str) -> ReportedError:
+    """Return an error to send to the driver. Secrets are masked before the text is cut, which might cut one in two."""
+    return ReportedError(at, _masking(plan).without_secrets(text)[:_REPORTED_LIMIT])
+
+
+@lru_cache(maxsize=4)
+def _masking(plan: ExecutionPlan) -> Masking:
+    return Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
 
 
 def as_failure(error: Exception, txid: int) -> AnchorboltError:

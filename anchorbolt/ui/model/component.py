@@ -6,10 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from anchorbolt.engine.figures.tasks import Figure
-from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation, OneTask, execute_latency_ms
-from anchorbolt.ui.model.text import decimal, pretty_window, storm_status
-from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, last_error, skew
+from anchorbolt.engine.figures.tasks import Edge, Figure
+from anchorbolt.ui.model.observation import (
+    ALL_WINDOWS,
+    Latency,
+    Observation,
+    OneTask,
+    WindowFigures,
+    execute_latency_ms,
+)
+from anchorbolt.ui.model.text import decimal, encoded, pretty_window, storm_status
+from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, errors, skew, times
 
 Json = dict[str, Any]
 
@@ -24,6 +31,9 @@ SORTS: Mapping[str, Figure | None] = {
 }
 MOST_TASKS = 200
 """Of one answer."""
+
+_ONCE = ("shuffle", "fields", "partial_key", "global", "none", "local_or_shuffle", "direct")
+"""Groupings that send each tuple to one task."""
 
 _BARS = 20
 _SPREAD_FIGURES = {
@@ -51,9 +61,10 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
     seconds = max(figures.seconds, 1e-3)
     return {
         "id": name,
-        "encodedId": name,
+        "encodedId": encoded(name),
         "name": seen.topology,
         "topologyId": seen.topology,
+        "encodedTopologyId": encoded(seen.topology),
         "topologyStatus": storm_status(seen.status),
         "componentType": kind,
         "type": described["type"],
@@ -63,24 +74,16 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         "tasks": described["tasks"],
         "executors": described["tasks"],
         "spoutSummary" if kind == "spout" else "boltStats": [_stats(seen, name, each) for each in ALL_WINDOWS],
-        "inputStats": [
-            {
-                "component": each["component"],
-                "stream": each["stream"],
-                "grouping": each["grouping"],
-                "transferred": _received(figures.transferred, each, name),
-            }
-            for each in described["inputs"]
-        ],
-        "outputStats": [
-            {"stream": edge.stream, "target": edge.target, "transferred": int(tuples)}
-            for edge, tuples in figures.transferred.items()
-            if edge.source == name
-        ],
+        "inputStats": [_input(seen, figures, name, each, described["inputs"]) for each in described["inputs"]],
+        "outputStats": _outputs(seen, figures, name),
         "executorsTotal": len(found.tasks),
         "executorsFirst": first,
         "executorStats": [
-            {**_task(each, seconds), **(acked_by_bolt(seen, each.amounts) if kind == "bolt" else {})}
+            {
+                **(_spout_task(each, seconds) if kind == "spout" else _task(each, seconds)),
+                **(acked_by_bolt(seen, each.amounts) if kind == "bolt" else {}),
+                **({"transferred": figures.transferred_from(name)} if len(found.tasks) == 1 else {}),
+            }
             for each in _sorted(found.tasks, sort)[first : first + count]
         ],
         "skew": skew(found),
@@ -112,10 +115,21 @@ def _stats(seen: Observation, name: str, window: str) -> Json:
     return stats
 
 
+def _spout_task(task: OneTask, seconds: float) -> Json:
+    """Return what a spout's task did, and what became of its messages. Only rich spouts have messages."""
+    stats = {name: value for name, value in _task(task, seconds).items() if name != "failed"}
+    if task.messages is None:
+        return stats
+    acked, failed, complete_ms, completed = task.messages
+    latency = Latency(complete_ms, int(completed)).mean_ms
+    return {**stats, "acked": int(acked), "failed": int(failed), "completeLatency": decimal(latency)}
+
+
 def _task(task: OneTask, seconds: float) -> Json:
     executed = task.amounts.get(Figure.EXECUTED, 0)
     return {
         "id": str(task.index),
+        "encodedId": str(task.index),
         **amounts(task.amounts),
         "executedPerSecond": round(executed / seconds, 2),
         "executeLatency": decimal(execute_latency_ms(task.amounts)),
@@ -127,7 +141,13 @@ def _sorted(tasks: Sequence[OneTask], sort: str) -> Sequence[OneTask]:
     figure = SORTS[sort]
     if figure is None:
         return sorted(tasks, key=lambda each: each.index)
-    return sorted(tasks, key=lambda each: (-each.amounts.get(figure, 0), each.index))
+
+    def amount(task: OneTask) -> float:
+        if figure is Figure.FAILED and task.messages is not None:
+            return task.messages.failed
+        return task.amounts.get(figure, 0)
+
+    return sorted(tasks, key=lambda each: (-amount(each), each.index))
 
 
 def spread_of(numbers: Iterable[float]) -> Json:
@@ -141,13 +161,51 @@ def spread_of(numbers: Iterable[float]) -> Json:
     return {"min": round(low, 1), "median": round(median(values), 1), "max": round(high, 1), "bars": bars}
 
 
-def _received(transferred: Mapping[Any, float], taken: Mapping[str, Any], name: str) -> int | None:
-    tuples = transferred.get((taken["component"], taken["stream"], name))
-    return None if tuples is None else int(tuples)
+def _input(
+    seen: Observation, figures: WindowFigures, name: str, taken: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]
+) -> Json:
+    """Return what a bolt did with a stream. Only the stream of a bolt that takes no other one has all figures."""
+    tuples = figures.transferred.get(Edge(taken["component"], taken["stream"], name))
+    stats = {
+        "component": taken["component"],
+        "encodedComponentId": encoded(taken["component"]),
+        "stream": taken["stream"],
+        "grouping": taken["grouping"],
+        "executed": None if tuples is None else int(tuples),
+    }
+    if tuples is None or len(inputs) > 1:
+        return stats
+    found = figures.component(name).amounts
+    stats |= {"executeLatency": decimal(execute_latency_ms(found)), "failed": int(found.get(Figure.FAILED, 0))}
+    return stats | acked_by_bolt(seen, found)
+
+
+def _outputs(seen: Observation, figures: WindowFigures, name: str) -> list[Json]:
+    """Return what a component sent, by stream."""
+    by_stream: dict[str, list[Edge]] = {}
+    for edge in figures.transferred:
+        if edge.source == name:
+            by_stream.setdefault(edge.stream, []).append(edge)
+    return [
+        {
+            "stream": stream,
+            **_emitted(seen, figures, edges),
+            "transferred": int(sum(figures.transferred[edge] for edge in edges)),
+            "targets": [{"target": edge.target, "transferred": int(figures.transferred[edge])} for edge in edges],
+        }
+        for stream, edges in by_stream.items()
+    ]
+
+
+def _emitted(seen: Observation, figures: WindowFigures, edges: Sequence[Edge]) -> Json:
+    """Return how many tuples a stream had: what a bolt received that gets each tuple once; empty if there is none."""
+    for edge in edges:
+        for taken in (seen.component(edge.target) or {}).get("inputs", ()):
+            is_edge = (taken["component"], taken["stream"]) == (edge.source, edge.stream)
+            if is_edge and taken["grouping"].partition("(")[0] in _ONCE:
+                return {"emitted": int(figures.transferred[edge])}
+    return {}
 
 
 def _errors(seen: Observation, name: str) -> list[Json]:
-    error = last_error(seen, name)
-    if not error["lastError"]:
-        return []
-    return [{"error": error["lastError"], "time": error["errorTime"], "errorLapsedSecs": error["errorLapsedSecs"]}]
+    return [{"error": each.text, **times(seen, each)} for each in errors(seen, name)]

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 import anchorbolt
+from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.declaration import by_key
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.driver.rounds import WaveReport
@@ -18,6 +19,7 @@ from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigu
 from anchorbolt.engine.figures.tasks import Figure, TaskFigures
 from anchorbolt.engine.history.failures import messages_of, timed_out_in
 from anchorbolt.engine.history.graph import graph_of
+from anchorbolt.engine.spouts.task_messages import TaskMessages
 from anchorbolt.engine.submit.handle import RunHandle
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.metrics.distribution import Distribution
@@ -81,6 +83,7 @@ class LiveRun:
                 )
             ),
             timed_out=timed_out_in(earlier) + Counter(handle.figures.timed_out),
+            reported_errors=handle.figures.reported_errors,
             configuration=handle.plan.conf,
             origins=self._origins,
             facts=self._facts,
@@ -148,7 +151,7 @@ def _window(figures: Figures) -> WindowFigures:
         by_component[each.task[0]].append(each)
     return WindowFigures(
         seconds=figures.seconds,
-        components={name: _component(tasks) for name, tasks in by_component.items()},
+        components={name: _component(tasks, figures.messages) for name, tasks in by_component.items()},
         transferred=figures.transferred,
         messages={
             spout: {figure.name.lower(): float(numbers[figure]) for figure in SpoutFigure}
@@ -161,12 +164,12 @@ def _window(figures: Figures) -> WindowFigures:
     )
 
 
-def _component(tasks: list[TaskFigures]) -> ComponentFigures:
+def _component(tasks: list[TaskFigures], messages: Mapping[TaskKey, TaskMessages]) -> ComponentFigures:
     totals = sum(each.numbers for each in tasks)
     return ComponentFigures(
         amounts=_amounts(totals),
         capacity=max(each.capacity for each in tasks),
-        tasks=[OneTask(each.task[1], _amounts(each.numbers), each.capacity) for each in tasks],
+        tasks=[OneTask(each.task[1], _amounts(each.numbers), each.capacity, messages.get(each.task)) for each in tasks],
     )
 
 

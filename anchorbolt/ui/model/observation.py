@@ -14,7 +14,9 @@ from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
 from anchorbolt.engine.history.failures import Letter
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
+from anchorbolt.engine.spouts.task_messages import TaskMessages
 from anchorbolt.engine.spouts.throttle import Throttle
+from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.engine.task.watchdog import LongCall
 
 ALL_WINDOWS = (*WINDOWS, ALL_TIME)
@@ -37,6 +39,7 @@ class OneTask:
     index: int
     amounts: Amounts
     capacity: float
+    messages: TaskMessages | None = None  # of a rich spout's task
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ class Observation:
     failed_records: Sequence[Record] = ()  # the latest, oldest first
     failed_messages: Sequence[Mapping[str, Any]] = ()
     timed_out: Mapping[tuple[str, TaskKey], int] = field(default_factory=dict)  # messages, by spout and last holder
+    reported_errors: Mapping[str, ReportedError] = field(default_factory=dict)  # the latest one of each component
     letters: Sequence[Letter] = ()  # the latest dead letters, oldest first
     dead_letters: int = 0  # all that are known
     configuration: Mapping[str, Any] = field(default_factory=dict)

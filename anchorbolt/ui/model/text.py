@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
 
 _STATUS = {"RUNNING": "ACTIVE", "PAUSED": "INACTIVE"}
+
+
+def encoded(name: str) -> str:
+    """Return a name as a part of a URL's path: Storm's `encodedId`."""
+    return quote(name, safe="")
 
 
 def pretty_seconds(seconds: float) -> str:

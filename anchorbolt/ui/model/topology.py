@@ -10,6 +10,7 @@ from typing import Any
 
 from anchorbolt.engine.figures.tasks import Figure
 from anchorbolt.engine.figures.windows import ALL_TIME
+from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.ui.model.configuration import shown_configuration
 from anchorbolt.ui.model.observation import (
     ALL_WINDOWS,
@@ -20,7 +21,7 @@ from anchorbolt.ui.model.observation import (
     WindowFigures,
     execute_latency_ms,
 )
-from anchorbolt.ui.model.text import decimal, pretty_seconds, pretty_window, storm_status
+from anchorbolt.ui.model.text import decimal, encoded, pretty_seconds, pretty_window, storm_status
 
 Json = dict[str, Any]
 
@@ -91,23 +92,41 @@ def complete_latency(figures: WindowFigures, spout: str) -> Json:
     return {"completeLatency": decimal(figures.complete_ms[spout].mean_ms)} if spout in figures.complete_ms else {}
 
 
+def errors(seen: Observation, component: str) -> list[ReportedError]:
+    """Return the latest error that the component reported, and the latest reason of a failed round that names it.
+
+    The later one comes first.
+    """
+    reported = seen.reported_errors.get(component)
+    found = [each for each in (reported, _failure(seen, component)) if each is not None]
+    return sorted(found, key=lambda each: each.at, reverse=True)
+
+
 def last_error(seen: Observation, component: str) -> Json:
-    """Return the latest reason for which a round failed that names the component, under Storm's names."""
+    """Return the latest error of a component, under Storm's names."""
+    for error in errors(seen, component):
+        return {"lastError": error.text, **times(seen, error)}
+    return {"lastError": "", "errorTime": None, "errorLapsedSecs": None}
+
+
+def times(seen: Observation, error: ReportedError) -> Json:
+    """Return when an error was reported, under Storm's names."""
+    return {"errorTime": int(error.at), "errorLapsedSecs": max(0, int(seen.at - error.at))}
+
+
+def _failure(seen: Observation, component: str) -> ReportedError | None:
     for record in reversed(seen.records):
         for text in record.get("failures", ()):
             if f"bolt '{component}'" in text or f"spout '{component}'" in text:
-                return {
-                    "lastError": text,
-                    "errorTime": int(record["at"]),
-                    "errorLapsedSecs": max(0, int(seen.at - record["at"])),
-                }
-    return {"lastError": "", "errorTime": None, "errorLapsedSecs": None}
+                return ReportedError(record["at"], text)
+    return None
 
 
 def _head(seen: Observation) -> Json:
     tasks = sum(each["tasks"] for each in seen.graph["components"])
     return {
         "id": seen.topology,
+        "encodedId": encoded(seen.topology),
         "name": seen.topology,
         "status": storm_status(seen.status),
         "uptime": pretty_seconds(seen.uptime_s),
@@ -141,7 +160,7 @@ def _spout(seen: Observation, figures: WindowFigures, component: Mapping[str, An
     messages = figures.messages.get(name, {})
     return {
         "spoutId": name,
-        "encodedSpoutId": name,
+        "encodedSpoutId": encoded(name),
         **_component(seen, figures, component),
         "acked": _messages(messages, "acked"),
         "failed": _messages(messages, "failed"),
@@ -155,7 +174,7 @@ def _bolt(seen: Observation, figures: WindowFigures, component: Mapping[str, Any
     found = figures.component(name)
     return {
         "boltId": name,
-        "encodedBoltId": name,
+        "encodedBoltId": encoded(name),
         **_component(seen, figures, component),
         "capacity": decimal(found.capacity),
         "executeLatency": decimal(execute_latency_ms(found.amounts)),

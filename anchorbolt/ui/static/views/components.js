@@ -99,7 +99,8 @@ function one({ route, data, room }) {
         ["Executed", (each) => number(each.executed), true],
         ["Emitted", (each) => number(each.emitted), true],
         data.executorStats.some((each) => each.acked !== undefined) && ["Acked", (each) => number(each.acked), true],
-        ["Failed", (each) => number(each.failed), true],
+        data.executorStats.some((each) => each.failed !== undefined) && ["Failed", (each) => number(each.failed), true],
+        data.executorStats.some((each) => each.completeLatency) && ["Complete latency", (each) => ms(Number(each.completeLatency)), true],
         ["Latency", (each) => ms(Number(each.executeLatency)), true],
         ["Capacity", (each) => meter(Number(each.capacity)), true],
         ["Prepare", (each) => ms(each.prepareMs), true],
@@ -111,10 +112,10 @@ function one({ route, data, room }) {
       of > PAGE && h("p", { class: "choice" }, turn("← Before", Math.max(0, from - PAGE), from > 0, "before"), turn("Next →", to, to < of, "next"))),
     h("div", { class: "split" },
       data.inputStats.length > 0 && card("Takes", table([
-        ["From", (each) => each.component], ["Stream", (each) => each.stream], ["By", (each) => each.grouping], ["Tuples", (each) => number(each.transferred), true],
+        ["From", (each) => each.component], ["Stream", (each) => each.stream], ["By", (each) => each.grouping], ["Executed", (each) => number(each.executed), true],
       ], data.inputStats, "Inputs")),
       data.outputStats.length > 0 && card("Sends", table([
         ["To", (each) => each.target], ["Stream", (each) => each.stream], ["Tuples", (each) => number(each.transferred), true],
-      ], data.outputStats, "Outputs"))),
+      ], data.outputStats.flatMap((each) => each.targets.map((target) => ({ ...target, stream: each.stream }))), "Outputs"))),
   ].flat().filter(Boolean);
 }
