@@ -13,6 +13,7 @@ from anchorbolt.config.secret import Secret
 
 MASK = "***"
 
+# Ends of keys that hold something else, such as where a secret is.
 _ELSE = r"(?i:env|file|path|location|class|provider|name|type|format|url|uri|enabled)$"
 
 _WORD_ENDS = r"(?:(?<=[a-z])|(?<=[A-Z])(?![A-Z]))(?![a-z])"  # `token` ends in `tokenValue`, but not in `tokenizer`

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anchorbolt.config.declaration import Accepted, Checked, setting, text, whole
-from anchorbolt.config.masking import ASSIGNED
+from anchorbolt.config.masking import ASSIGNED, SECRET_KEY
 from anchorbolt.errors import ConfigError
 
 SPARK = "spark"
@@ -71,7 +71,8 @@ class SparkOptions(Checked):
             if name in _NOT_OPTIONS:
                 raise ConfigError(f"{name} cannot be set here. {_NOT_OPTIONS[name]}", key=name)
         for name, value in self.settings().items():
-            if _SECRET.match(name) or _LOGIN.search(value) or ASSIGNED.search(value):
+            of_own = "Env." in name and SECRET_KEY.fullmatch(name)  # an environment variable, named by the job author
+            if _SECRET.match(name) or of_own or _LOGIN.search(value) or ASSIGNED.search(value):
                 # PySpark gives all settings of a session to Java as arguments.
                 raise ConfigError(
                     f"{name} holds a secret, and every user of the machine can read Java's arguments. "

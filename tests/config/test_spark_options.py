@@ -42,7 +42,10 @@ def test_without_options_spark_has_its_defaults() -> None:
     assert NO_OPTIONS.settings() == {}
 
 
-@pytest.mark.parametrize("name", ["spark.authenticate.secret.file", "spark.security.credentials.token.enabled"])
+@pytest.mark.parametrize(
+    "name",
+    ["spark.authenticate.secret.file", "spark.security.credentials.token.enabled", "spark.executorEnv.TOKEN_FILE"],
+)
 def test_the_name_of_a_file_and_a_switch_are_no_secrets(name: str) -> None:
     assert settings(conf={name: "x"}) == {name: "x"}
 
@@ -64,6 +67,7 @@ def test_the_options_of_a_later_source_override_those_of_the_file_one_by_one(tmp
     [
         {"conf": {"spark.hadoop.fs.azure.account.key.mine.example": "canary-1"}},
         {"conf": {"spark.hadoop.fs.gs.auth.service.account.private.key": "canary-1"}},
+        {"conf": {"spark.executorEnv.DB_PWD": "canary-1"}},
         {"conf": {"spark.jars.repositories": "https://user:canary-1@example.com/"}},
         {"jars": "https://user:canary-1@example.com/a.jar"},
     ],
