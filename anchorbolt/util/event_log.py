@@ -24,6 +24,8 @@ _MOST_REMEMBERED = 1000
 _NUMBERS = re.compile(r"\d+")
 
 Fields = Callable[[], Mapping[str, object]]
+Later = Callable[[float, Callable[[], None]], None]
+"""Makes a call after some seconds, on any thread."""
 
 
 class EventFormatter(JsonFormatter):
@@ -58,8 +60,9 @@ class EventHandler(logging.Handler):
     """Writes each record as a line, and of equal ones at most one in `pause_s` seconds, with a count of the others.
 
     Records are equal if logger, level, text, component and task are. The last of those left out is written once
-    `pause_s` has passed and anything is logged or `sweep` is called, or when the handler is closed; its field
-    `left_out` counts the others. A record with the attribute `written_at_once` is always written.
+    `pause_s` has passed and anything is logged or `sweep` is called, or when `tell` is called or the handler is closed;
+    its field `left_out` counts the others. With `later`, the handler calls `sweep` by itself. A record with the
+    attribute `written_at_once` is always written.
     """
 
     def __init__(
@@ -68,8 +71,12 @@ class EventHandler(logging.Handler):
         fields: Fields = dict,
         pause_s: float = BETWEEN_REPEATS_S,
         clock: Callable[[], float] = time.monotonic,
+        later: Later | None = None,
     ) -> None:
         super().__init__()
+        self._fields = fields
+        self._later = later
+        self._is_due_later = False  # whether `later` has a call of `sweep` to make
         self._format = EventFormatter(fields)
         self.setFormatter(self._format)
         self._stream = stream
@@ -85,10 +92,12 @@ class EventHandler(logging.Handler):
             if hasattr(record, "written_at_once"):
                 self._write(record)
                 return
-            key = _key(record)
+            known = self._fields()
+            key = _key(record, known)
             if earlier := self._written.get(key):
-                earlier.last = self._without_frames(record)
+                earlier.last = self._kept(record, known)
                 earlier.left_out += 1
+                self._sweep_later(now)
                 return
             while len(self._written) >= _MOST_REMEMBERED:
                 self._forget(next(iter(self._written)))
@@ -105,8 +114,8 @@ class EventHandler(logging.Handler):
         finally:
             self.release()
 
-    def close(self) -> None:
-        """Write all counts."""
+    def tell(self) -> None:
+        """Write all counts, also those that are not due: perhaps nothing more is logged."""
         self.acquire()
         try:
             with suppress(OSError, ValueError):
@@ -114,6 +123,10 @@ class EventHandler(logging.Handler):
                     self._forget(key)
         finally:
             self.release()
+
+    def close(self) -> None:
+        """Write all counts."""
+        self.tell()
         super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
@@ -130,6 +143,26 @@ class EventHandler(logging.Handler):
             if self._forget(key):
                 self._written[key] = _Written(now + self._pause_s)
 
+    def _sweep_later(self, now: float) -> None:
+        """Have `sweep` called when the first of the counts is due, unless it will be."""
+        if self._later is None or self._is_due_later:
+            return
+        due = next((each.until for each in self._written.values() if each.last is not None), None)
+        if due is not None:
+            self._is_due_later = True
+            self._later(max(0.0, due - now), self._swept)
+
+    def _swept(self) -> None:
+        self.acquire()
+        try:
+            with suppress(OSError, ValueError):
+                now = self._clock()
+                self._is_due_later = False
+                self._sweep(now)
+                self._sweep_later(now)
+        finally:
+            self.release()
+
     def _forget(self, key: tuple[object, ...]) -> bool:
         """Forget what was written, and write the last of those left out; return whether there was one."""
         written = self._written.pop(key)
@@ -140,9 +173,10 @@ class EventHandler(logging.Handler):
         self._write(written.last)
         return True
 
-    def _without_frames(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Return a copy to keep: an exception's frames would keep alive what they refer to."""
+    def _kept(self, record: logging.LogRecord, known: Mapping[str, object]) -> logging.LogRecord:
+        """Return a copy to keep, with what is known now: an exception's frames would keep alive what they refer to."""
         kept = copy.copy(record)
+        vars(kept).update((name, value) for name, value in known.items() if not hasattr(kept, name))
         if kept.exc_info:
             kept.exc_text = logging.Formatter.formatException(self._format, kept.exc_info)
             kept.exc_info = None
@@ -153,8 +187,9 @@ class EventHandler(logging.Handler):
         self._stream.flush()
 
 
-def _key(record: logging.LogRecord) -> tuple[object, ...]:
+def _key(record: logging.LogRecord, known: Mapping[str, object]) -> tuple[object, ...]:
     text = record.getMessage()
     if hasattr(record, "java_class"):  # Spark's messages hold the numbers of its tasks, which are never the same
         text = _NUMBERS.sub("#", text)
-    return record.name, record.levelno, text, getattr(record, "component", None), getattr(record, "task", None)
+    task = (getattr(record, name, known.get(name)) for name in ("component", "task"))
+    return record.name, record.levelno, text, *task

@@ -115,3 +115,66 @@ def test_a_closed_stream_is_ignored(log: Log) -> None:
     stream = io.StringIO()
     stream.close()
     EventHandler(stream).handle(logging.makeLogRecord({"msg": "a"}))
+
+
+class Later:
+    """The calls that a handler wants to be made later, with their times."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.calls: list[tuple[float, Any]] = []
+
+    def __call__(self, seconds: float, call: Any) -> None:
+        self.calls.append((self._log.now + seconds, call))
+
+    def make(self) -> None:
+        """Let the time of the first call come, and make it."""
+        self._log.now, call = self.calls.pop(0)
+        call()
+
+
+@pytest.fixture
+def later(log: Log) -> Later:
+    made = Later(log)
+    log.handler._later = made
+    return made
+
+
+def test_a_process_that_logs_nothing_more_tells_what_it_left_out(log: Log, later: Later) -> None:
+    log.logger.warning("once")
+    assert later.calls == [], "nothing was left out"
+    for _ in range(48):
+        log.logger.warning("again")
+    log.now += 2
+    for _ in range(30):
+        log.logger.warning("tail")
+    assert len(log.events()) == 3
+    assert [at for at, _ in later.calls] == [100.0 + BETWEEN_REPEATS_S], "one call is enough"
+    later.make()
+    later.make()
+    assert [(event["message"], event["left_out"]) for event in log.events()] == [("again", 46), ("tail", 28)]
+    assert later.calls == [], "all is told"
+    log.logger.warning("again")
+    later.make()
+    assert [event["message"] for event in log.events()] == ["again"]
+
+
+def test_what_was_left_out_can_be_told_before_it_is_due(log: Log, later: Later) -> None:
+    for _ in range(3):
+        log.logger.warning("again")
+    log.handler.tell()
+    log.handler.tell()
+    assert [event.get("left_out") for event in log.events()] == [None, 1]
+    later.make()
+    assert (log.events(), later.calls) == ([], [])
+
+
+def test_what_is_known_of_a_repeat_is_that_of_its_own_moment(log: Log) -> None:
+    for task in (0, 1):
+        log.fields = {"component": "count", "task": task, "txid": 4}
+        log.logger.warning("again")
+        log.logger.warning("again")
+    log.fields = {"component": "other", "task": 0, "txid": 5}
+    log.handler.tell()
+    told = [(event["component"], event["task"], event["txid"]) for event in log.events()]
+    assert told == [("count", 0, 4), ("count", 1, 4), ("count", 0, 4), ("count", 1, 4)]

@@ -17,7 +17,7 @@ from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
 from anchorbolt.engine.spark.intake.calls_client import report_long_calls
 from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
-from anchorbolt.engine.spark.worker_log import set_up_worker_log
+from anchorbolt.engine.spark.worker_log import set_up_worker_log, tell_left_out
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
@@ -170,6 +170,7 @@ def _commit_state(
 def _close(run_ids: list[str], batches: _Batches) -> _Batches:
     for _ in batches:
         _close_runs(run_ids)
+        tell_left_out()
         time.sleep(_HOLD_S)  # keep this worker busy, so that the other workers get the other tasks
     yield from ()
 

@@ -3,6 +3,8 @@
 import logging
 import os
 import sys
+import threading
+from collections.abc import Callable
 
 from anchorbolt.faults.points import current_task
 
@@ -20,8 +22,22 @@ def set_up_worker_log() -> None:
         return
     from anchorbolt.util.event_log import EventHandler  # only for those who want events
 
-    root.addHandler(EventHandler(sys.stderr, _task_fields))
+    root.addHandler(EventHandler(sys.stderr, _task_fields, later=_call_later))
     logging.captureWarnings(True)
+
+
+def tell_left_out() -> None:
+    """Have the log tell which repeated events it has left out: Spark may end this process soon, without a warning."""
+    for handler in logging.getLogger().handlers:
+        tell = getattr(handler, "tell", None)
+        if tell is not None:
+            tell()
+
+
+def _call_later(seconds: float, call: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
 
 def _task_fields() -> dict[str, object]:
