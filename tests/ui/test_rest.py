@@ -143,7 +143,7 @@ def test_a_wave_that_runs_is_shown_and_the_server_does_not_wait_for_it(server: U
     server.show(handle)
     assert Count.entered.wait(DEADLINE_S)
     now = client.json(f"{WORDS}/now")
-    assert (now["status"], now["txid"], now["wave"]["txid"], now["wave"]["phase"]) == ("ACTIVE", 0, 1, "prepare")
+    assert (now["status"], now["txid"], now["wave"]["txid"], now["wave"]["phase"]) == ("ACTIVE", 0, 1, "compute")
     assert client.json("/readyz") == {"ready": True, "reason": "the last commit is recent"}
     Count.leave.set()
     assert handle.await_termination(DEADLINE_S)
