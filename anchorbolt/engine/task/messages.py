@@ -9,7 +9,6 @@ import pickle
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,12 +80,8 @@ class TaskReport:
 
 def reported_error(plan: ExecutionPlan, at: float, text: str) -> ReportedError:
     """Return an error to send to the driver. Secrets are masked before the text is cut, which might cut one in two."""
-    return ReportedError(at, _masking(plan).without_secrets(text)[:_REPORTED_LIMIT])
-
-
-@lru_cache(maxsize=4)
-def _masking(plan: ExecutionPlan) -> Masking:
-    return Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
+    masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
+    return ReportedError(at, masking.without_secrets(text)[:_REPORTED_LIMIT])
 
 
 def as_failure(error: Exception, txid: int) -> AnchorboltError:
