@@ -85,6 +85,7 @@ class Rounds:
         repeat = (self._isolation is not None and self._isolation.judge(reports)) or repeat
         if repeat and spouts is not None:
             spouts.keep_reported(reports)
+            spouts.keep_failed(reports)
         letters = [] if repeat else self._dead_letters(reports)
         return PreparedRound(
             winners={
@@ -153,6 +154,8 @@ class WaveReport:
     bytes_shuffled: int = 0  # bytes of the blobs between tasks
     keys_read: int = 0  # keys read from the store
     keys_staged: int = 0  # updates staged
+    # By task: tuples that failed in rounds which were run again without them; of rich spouts.
+    tuples_left_out: Mapping[TaskKey, int] = field(default_factory=dict)
     errors_reported: int = 0  # calls of `report_error`, and each `ReportedFailedException`
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout

@@ -86,7 +86,7 @@ class RunFigures:
                 store[operation].merge(times)
         with self._lock:
             now = self._clock()
-            self._tasks.add(tasks, now)
+            self._tasks.add(tasks, now, report.tuples_left_out)
             self._waves.add(_numbers_of(report), now)
             for spout, windows in self._spouts.items():
                 given = report.messages_acked, report.messages_failed, report.dead_letters

@@ -111,8 +111,8 @@ class TaskTables:
         self._tasks = Windows((len(self._rows), len(Figure)), now)
         self._transferred = Windows((len(self._edges),), now)
 
-    def add(self, reports: Iterable[TaskReport], now: float) -> None:
-        """Add the reports of a committed wave."""
+    def add(self, reports: Iterable[TaskReport], now: float, left_out: Mapping[TaskKey, int] | None = None) -> None:
+        """Add the reports of a committed wave, and by task the tuples that failed in rounds which were run again."""
         rows, numbers = list[int](), list[float]()
         received: defaultdict[tuple[str, str, str], int] = defaultdict(int)  # by `Edge`, which is slow to make
         for report in reports:
@@ -128,6 +128,9 @@ class TaskTables:
                 received[source, stream, component] += tuples
         table = np.zeros((len(self._rows), len(Figure)))
         np.add.at(table, rows, np.fromiter(numbers, float, len(numbers)).reshape(-1, len(Figure)))
+        for task, failed in (left_out or {}).items():
+            if task in self._rows:
+                table[self._rows[task], Figure.FAILED] += failed
         transferred = np.zeros(len(self._edges))
         for names, tuples in received.items():
             edge = self._edges.get(Edge(*names))

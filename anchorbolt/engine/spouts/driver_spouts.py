@@ -135,6 +135,7 @@ class DriverSpouts:
         return replace(
             report,
             errors_reported=report.errors_reported + self.rich.errors_reported,
+            tuples_left_out=self.rich.tuples_left_out,
             throttled=self.rich.throttled,
             throttled_by=self.rich.throttled_by,
             messages_acked=self.rich.acked_messages,

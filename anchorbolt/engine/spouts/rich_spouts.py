@@ -78,6 +78,7 @@ class RichSpouts:
             enabled=settings.backpressure,
         )
         self._reports: Sequence[TaskReport] = ()  # of the last round
+        self._left_out = Counter[TaskKey]()  # tuples that failed in rounds of the wave which were run again
         self._wave_began = 0.0
         self._errors_before = 0  # that the spouts had reported by the wave before
         self._tell: Callable[[TaskReport], None] | None = None
@@ -198,6 +199,7 @@ class RichSpouts:
 
     def begin_wave(self) -> None:
         """Freeze what was emitted: it is the intake of the next wave."""
+        self._left_out = Counter()
         self._wave_began = time.perf_counter()
         self._failures_reported = 0
         self._reported = {}
@@ -288,6 +290,20 @@ class RichSpouts:
     def exclude_for_good(self, root: int, reason: str) -> bool:
         """Exclude a tree of the current wave, not to be tried again; return whether it is ours."""
         return self._in_flight.exclude_for_good(root, reason)
+
+    def keep_failed(self, reports: Sequence[TaskReport]) -> None:
+        """Count the tuples that failed in a round which is run again without them.
+
+        Those of trees of earlier waves are not left out: the next round counts them.
+        """
+        verdicts = [report.outcome.verdict for report in reports if report.outcome.verdict is not None]
+        earlier = Counter(each[1:3] for verdict in verdicts for each in verdict.failed if each.msg_id is not None)
+        self._left_out += Counter({report.task: report.tuples_failed for report in reports}) - earlier
+
+    @property
+    def tuples_left_out(self) -> Mapping[TaskKey, int]:
+        """By task: the tuples that failed in rounds of the last wave which were run again without them."""
+        return dict(self._left_out)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""

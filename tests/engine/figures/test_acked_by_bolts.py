@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, FailedException
@@ -13,6 +14,8 @@ from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui.model.component import component
 from anchorbolt.ui.model.live import LiveRun
 from anchorbolt.ui.model.topology import topology
+from tests.cli.command import wait_until
+from tests.engine.jobs import StatefulBolt
 from tests.reliability import jobs
 
 
@@ -90,3 +93,38 @@ def test_without_tracking_nothing_is_said_of_acks() -> None:
     assert counts(handle, "some") == (13, 0, 0)
     bolts: Any = topology(LiveRun(handle).observe(), ":all-time")["bolts"]
     assert ["acked" in each for each in bolts] == [False, False]
+
+
+@pytest.mark.parametrize("ackers", [1, 3])
+def test_tuples_of_a_round_that_is_run_again_without_them_count_as_failed(ackers: int) -> None:
+    handle = run(**{"topology.fail.policy": "exclude", "topology.acker.executors": ackers})
+    assert [report.rounds for report in handle.reports if sum(report.tuples_in.values())] == [2]
+    assert counts(handle, "some") == (10, 10, 2)
+    assert counts(handle, "pairs") == (10, 10, 1)
+
+
+class FailsLater(StatefulBolt):
+    """Keeps the number 1 and fails it when 3 comes; fails 2 at once; acks 3."""
+
+    def execute(self, tup: Any) -> None:
+        if tup["number"] == 1:
+            self.state.put("kept", tup.handle)
+        elif tup["number"] == 2:
+            self.collector.fail(tup)
+        else:
+            self.collector.fail(self.state.get("kept"))
+            self.collector.ack(tup)
+
+
+def test_a_tuple_of_an_earlier_wave_that_fails_beside_one_that_is_left_out_counts_once() -> None:
+    jobs.forget()
+    builder = TopologyBuilder()
+    builder.set_spout("in", jobs.AllAtOnce("number", replay=False))
+    builder.set_bolt("later", FailsLater()).global_grouping("in")
+    handle = LocalCluster().submit(builder.create_topology("later"), until_empty=False)
+    jobs.MESSAGES.append((1, (1,)))
+    wait_until(lambda: counts(handle, "later")[0] == 1, "1 is kept")
+    jobs.MESSAGES.extend([(2, (2,)), (3, (3,))])
+    jobs.wait_for(lambda: sorted(jobs.FAILED) == [1, 2] and jobs.ACKED == [3])
+    assert handle.stop(60)
+    assert counts(handle, "later") == (2, 1, 2)
