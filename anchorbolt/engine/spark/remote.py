@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-DEPENDENCIES = ("msgpack", "cloudpickle", "redis", "pythonjsonlogger")
+# `redis` imports `async_timeout` on Python before 3.11.3. It is sent if the driver has it.
+DEPENDENCIES = ("msgpack", "cloudpickle", "redis", "async_timeout", "pythonjsonlogger")
 HDFS_DEPENDENCIES = ("fsspec", "requests", "urllib3", "idna", "certifi", "charset_normalizer")
 DEPENDENCIES_FOLDER = "_anchorbolt_dependencies"
 
