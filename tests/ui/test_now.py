@@ -50,6 +50,15 @@ def test_a_topology_that_is_not_healthy_says_which_bolt_it_waits_for() -> None:
     assert readiness(seen)[1].endswith("it waits for bolt 'count', task 1")
 
 
+def test_a_topology_that_waits_for_its_store_is_ready_for_a_while_and_says_what_it_waits_for() -> None:
+    seen = replace(RUNNING, now=Now(waiting={"the state store": 186.2}, commit_age_s=190.0))
+    ready, reason = readiness(seen)
+    assert ready
+    assert "186 s" in reason
+    assert reason.endswith("waits for the state store")
+    assert not readiness(replace(seen, max_checkpoint_age_s=180.0))[0]
+
+
 @pytest.mark.parametrize("by", [None, ("slow", 3)])
 def test_what_holds_the_spouts_back_is_told_with_how_much_of_the_last_ten_minutes(by: tuple[str, int] | None) -> None:
     spouts = [SpoutLoad("in", 12, 20, 1), SpoutLoad("other", 3, None, 0)]

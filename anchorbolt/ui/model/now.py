@@ -38,6 +38,8 @@ def readiness(seen: Observation) -> tuple[bool, str]:
         return False, f"no commit for {stalled:.0f} s, more than {most:g} s: {_cause(seen)}"
     if seen.status == "PAUSED":
         return True, "pausing" if now.pausing else "paused"
+    if now.waiting:
+        return True, f"no commit for {stalled:.0f} s, of at most {most:g} s: {_cause(seen)}"
     return True, "idle" if not since else "the last commit is recent"
 
 
