@@ -6,6 +6,7 @@ Helpers of the library's own tests do not belong here, but beside them or in tes
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -102,6 +103,9 @@ def in_ci() -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the rules of this run and give Spark its environment before anything imports PySpark."""
+    # A shell without job control has what it starts in the background ignore it, and so the commands under test.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     profile = os.environ.get("ANCHORBOLT_HYPOTHESIS") or ("ci" if in_ci() else "default")
     hypothesis.settings.load_profile(profile)
     if in_ci():
