@@ -53,7 +53,7 @@ class SourceLag:
             self._sources = [] if progress is None else json.loads(progress.json)["sources"]
         ends = self._ends(offsets_of(batch_offsets))
         counts = [
-            behind(source.get("endOffset") if end is None else json.loads(end), source.get("latestOffset"))
+            behind(source.get("endOffset") if end is None else _decoded(end), source.get("latestOffset"))
             for source, end in zip(self._sources, ends, strict=True)
         ]
         return Lag(self._by_spout(counts), self._by_spout(self._files_of(query)))
@@ -75,6 +75,14 @@ class SourceLag:
             if count is not None:
                 told[name] = told.get(name, 0) + count
         return told
+
+
+def _decoded(offset: bytes) -> Any:
+    """Decode an offset; return None for Spark's `-`, of a source from which nothing was read, or a malformed one."""
+    try:
+        return json.loads(offset)
+    except (ValueError, RecursionError):
+        return None
 
 
 def behind(read: Any, latest: Any) -> int | None:

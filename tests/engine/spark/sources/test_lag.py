@@ -71,6 +71,16 @@ def test_what_a_batch_reads_is_taken_from_what_each_spouts_source_has(ends: byte
     assert lag.of(query, ends).offsets == {}
 
 
+def test_a_source_of_which_nothing_was_read_yet_is_behind_by_all_that_it_has() -> None:
+    lag = SourceLag(["words", "files", "lines"], ManualClock(), lambda query: FILES)
+    offsets = ENDS.replace(b'{"lines": {"0": 4}}', b"-")  # Spark's sign for it
+    assert lag.of(query_of(SOURCES), offsets).offsets == {"words": 3, "lines": 4}
+    assert lag.of(query_of(SOURCES), ENDS.replace(b'{"logOffset": 2}', b"[" * 100_000)).offsets == {
+        "words": 3,
+        "lines": 0,
+    }
+
+
 def test_without_known_offsets_the_progress_is_all_that_is_known() -> None:
     lag = SourceLag(["words", "files", "lines"], ManualClock(), lambda query: FILES)
     for offsets in (b"", b"v3", ENDS[:20], NAMED.replace(b"words:", b"others:")):
