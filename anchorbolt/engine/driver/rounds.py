@@ -84,8 +84,7 @@ class Rounds:
         repeat = spouts is not None and spouts.judge(reports)
         repeat = (self._isolation is not None and self._isolation.judge(reports)) or repeat
         if repeat and spouts is not None:
-            spouts.keep_reported(reports)
-            spouts.keep_failed(reports)
+            spouts.leave_out(reports)
         letters = [] if repeat else self._dead_letters(reports)
         return PreparedRound(
             winners={

@@ -18,12 +18,13 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
 from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, timed_out
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.spouts.left_out import LeftOut, verdicts_of
 from anchorbolt.engine.spouts.open_trees import open_trees
 from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.spouts.task_messages import TaskMessages, messages_by_task
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.messages import Envelope, ReportedError, TaskReport
+from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced
 from anchorbolt.metrics.distribution import Distribution
@@ -78,12 +79,10 @@ class RichSpouts:
             enabled=settings.backpressure,
         )
         self._reports: Sequence[TaskReport] = ()  # of the last round
-        self._left_out = Counter[TaskKey]()  # tuples that failed in rounds of the wave which were run again
+        self._left_out = LeftOut()  # of the current wave
         self._wave_began = 0.0
         self._errors_before = 0  # that the spouts had reported by the wave before
         self._tell: Callable[[TaskReport], None] | None = None
-        self._failures_reported = 0  # of tuples that the current wave leaves out
-        self._reported: dict[TaskKey, ReportedError] = {}  # of these: the last of each task
         self.errors_reported = 0  # in the last committed wave: by the spouts, and of tuples that it has left out
         self._hosts = {task: new_host(plan, task, self._flow, clock, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
@@ -199,10 +198,8 @@ class RichSpouts:
 
     def begin_wave(self) -> None:
         """Freeze what was emitted: it is the intake of the next wave."""
-        self._left_out = Counter()
+        self._left_out = LeftOut()
         self._wave_began = time.perf_counter()
-        self._failures_reported = 0
-        self._reported = {}
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
@@ -223,7 +220,7 @@ class RichSpouts:
         self._moves = {}
         self._measure()
         errors = sum(host.errors_reported for host in self._hosts.values())
-        self.errors_reported = errors - self._errors_before + self._failures_reported
+        self.errors_reported = errors - self._errors_before + self._left_out.errors_reported
         self._errors_before = errors
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         settlements = self._in_flight.settle(self._clock())
@@ -263,7 +260,7 @@ class RichSpouts:
     def _tell_all(self) -> None:
         if self._tell is None:
             return
-        for task, error in self._reported.items():
+        for task, error in self._left_out.errors.items():
             report = TaskReport(task, "", 0)
             report.error = error
             self._tell(report)
@@ -273,15 +270,14 @@ class RichSpouts:
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
         self._reports = reports
-        verdicts = [each.outcome.verdict for each in reports if each.outcome.verdict is not None]
+        verdicts = verdicts_of(reports)
         if not self._plan.ackers:
             verdicts = [Verdict(failed=[failure for report in reports for failure in report.failed_trees])]
         return self._in_flight.judge(verdicts)
 
-    def keep_reported(self, reports: Sequence[TaskReport]) -> None:
-        """Keep the errors that bolts have reported of tuples that the next round leaves out."""
-        self._failures_reported += sum(report.failures_reported for report in reports)
-        self._reported |= {each.task: each.error for each in reports if each.error and each.failures_reported}
+    def leave_out(self, reports: Sequence[TaskReport]) -> None:
+        """Keep what bolts did in a round with the tuples that the next round leaves out."""
+        self._left_out.add(reports)
 
     def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
         """Exclude trees of the current wave; return those that are not ours."""
@@ -291,26 +287,19 @@ class RichSpouts:
         """Exclude a tree of the current wave, not to be tried again; return whether it is ours."""
         return self._in_flight.exclude_for_good(root, reason)
 
-    def keep_failed(self, reports: Sequence[TaskReport]) -> None:
-        """Count the tuples that failed in a round which is run again without them.
-
-        Those of trees of earlier waves are not left out: the next round counts them.
-        """
-        verdicts = [report.outcome.verdict for report in reports if report.outcome.verdict is not None]
-        earlier = Counter(each[1:3] for verdict in verdicts for each in verdict.failed if each.msg_id is not None)
-        self._left_out += Counter({report.task: report.tuples_failed for report in reports}) - earlier
-
     @property
     def tuples_left_out(self) -> Mapping[TaskKey, int]:
         """By task: the tuples that failed in rounds of the last wave which were run again without them."""
-        return dict(self._left_out)
+        return dict(self._left_out.failed)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
+        if self._failed is None:
+            return []
         settlements = self._in_flight.settlements()
-        acked = Counter({emitter: len(settlement.acked) for emitter, settlement in settlements.items()})
-        letters = [] if self._failed is None else self._failed.bury(settlements)
-        self._buried = Counter({emitter: len(each.acked) for emitter, each in settlements.items()}) - acked
+        acked = _acked_of(settlements)
+        letters = self._failed.bury(settlements)
+        self._buried = _acked_of(settlements) - acked
         return letters
 
     def acked(self) -> tuple[AckedMessages, ...]:
@@ -412,6 +401,10 @@ def _complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mappi
         for at, messages in settlement.emitted_at:
             found[component].add((now - at) * 1000, messages)
     return found
+
+
+def _acked_of(settlements: Mapping[Emitter, Settlement]) -> Counter[Emitter]:
+    return Counter({emitter: len(settlement.acked) for emitter, settlement in settlements.items()})
 
 
 def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Counter[str]:
