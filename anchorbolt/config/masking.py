@@ -66,7 +66,7 @@ def secrets_in(value: Any, key: str = "") -> Iterator[str]:
 
 
 class Masking:
-    """Removes known secrets from texts, also what is left of a secret where a text was cut.
+    """Removes known secrets from texts, and the parts of them that stay where a text was cut.
 
     A text may be cut before a `…` or `...`, after it, or, if it is long, at its start and end. There at most three
     characters of a secret stay.

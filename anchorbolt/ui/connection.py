@@ -79,7 +79,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Joining:
-    """Stands for a transport: what is written in one turn of the event loop is sent by one system call."""
+    """A transport that sends all writes of one turn of the event loop in one system call."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport

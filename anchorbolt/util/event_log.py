@@ -174,7 +174,7 @@ class EventHandler(logging.Handler):
         return True
 
     def _kept(self, record: logging.LogRecord, known: Mapping[str, object]) -> logging.LogRecord:
-        """Return a copy to keep, with what is known now: an exception's frames would keep alive what they refer to."""
+        """Return a copy to keep, with the current fields and without frames, which keep alive what they refer to."""
         kept = copy.copy(record)
         vars(kept).update((name, value) for name, value in known.items() if not hasattr(kept, name))
         if kept.exc_info:

@@ -17,7 +17,7 @@ from anchorbolt.engine.driver.hooks import HookRunner, Hooks
 from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.failed_trees import FailedTree
-from anchorbolt.engine.spouts.task_messages import TaskMessages
+from anchorbolt.engine.spouts.settled_messages import TaskMessages
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, Tally

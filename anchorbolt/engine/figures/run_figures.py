@@ -17,7 +17,7 @@ from anchorbolt.engine.figures.latencies import STORE_OPERATIONS, Latencies
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.tasks import Edge, TaskFigures, TaskTables
 from anchorbolt.engine.figures.windows import ALL_TIME, Numbers, Windows
-from anchorbolt.engine.spouts.task_messages import TaskMessages
+from anchorbolt.engine.spouts.settled_messages import TaskMessages
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import ReportedError, TaskReport
 from anchorbolt.metrics.distribution import Distribution

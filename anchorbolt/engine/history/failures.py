@@ -1,4 +1,4 @@
-"""What a history says of failures: which records tell of one, and what is kept of dead letters and messages. Pure."""
+"""Failures in a history: which records have one, and the fields of dead letters and failed messages. Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def letters_in(records: Iterable[Mapping[str, Any]]) -> list[Letter]:
 
 
 def messages_of(failures: Iterable[FailedTree]) -> list[Message]:
-    """Return what is kept of failed messages."""
+    """Return failed messages in the form in which records and the page have them."""
     return [
         {
             "spout": each.spout,

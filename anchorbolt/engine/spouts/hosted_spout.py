@@ -135,7 +135,7 @@ class HostedSpout:
             self._settled.append((acked, failed))
 
     def tell_soon(self) -> None:
-        """Have the next step tell what the spout has measured, once it has acked and failed what is settled."""
+        """Ask the spout's thread to report its metrics, after it has acked and failed what the wave has settled."""
         self._tells = True
 
     def pause(self) -> None:
@@ -169,7 +169,7 @@ class HostedSpout:
         self.is_drained = False  # before anything below looks whether the spout may emit
         if not (self._active or self._is_held):
             self._activate()
-        tells, self._tells = self._tells, False  # before: what the wave has settled is in what is told
+        tells, self._tells = self._tells, False  # read first, so that the acks of this wave are in the report
         self._settle_all()
         if tells:
             self._tell()
@@ -210,7 +210,7 @@ class HostedSpout:
         self._call("close")
 
     def _tell(self) -> None:
-        """Tell what was measured since the last time. On the thread that makes all calls, as gauges are such calls."""
+        """Report the metrics since the last report. Runs on the spout's thread, because a gauge may call the spout."""
         if self.tell is None:
             return
         errors = self.errors_reported - self._errors_told

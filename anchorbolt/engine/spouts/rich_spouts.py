@@ -20,8 +20,8 @@ from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, time
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.left_out import LeftOut, verdicts_of
 from anchorbolt.engine.spouts.open_trees import open_trees
+from anchorbolt.engine.spouts.settled_messages import TaskMessages, acked_of, by_spout, complete_ms, messages_by_task
 from anchorbolt.engine.spouts.spout_host import SpoutHost
-from anchorbolt.engine.spouts.task_messages import TaskMessages, messages_by_task
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
@@ -224,15 +224,15 @@ class RichSpouts:
         self._errors_before = errors
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         settlements = self._in_flight.settle(self._clock())
-        acked = _by_spout(settlements, lambda settlement: len(settlement.acked))
+        acked = by_spout(settlements, lambda settlement: len(settlement.acked))
         for (component, _), number in self._buried.items():
             acked[component] -= number
         self.acked_messages = acked
         self.task_messages = messages_by_task(settlements, self._buried, self._clock())
-        self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
+        self.failed_messages = by_spout(settlements, lambda settlement: len(settlement.failed))
         self.timed_out_messages = timed_out(settlements)
         self.failures = failed_trees(settlements)
-        self.complete_ms = _complete_ms(settlements, self._clock())
+        self.complete_ms = complete_ms(settlements, self._clock())
         for (component, task), settlement in settlements.items():
             for message in settlement.failed:
                 _log.warning(
@@ -297,9 +297,9 @@ class RichSpouts:
         if self._failed is None:
             return []
         settlements = self._in_flight.settlements()
-        acked = _acked_of(settlements)
+        acked = acked_of(settlements)
         letters = self._failed.bury(settlements)
-        self._buried = _acked_of(settlements) - acked
+        self._buried = acked_of(settlements) - acked
         return letters
 
     def acked(self) -> tuple[AckedMessages, ...]:
@@ -393,22 +393,3 @@ class RichSpouts:
         for host in self._hosts.values():
             host.close(0)
         return [host.task for host in self._hosts.values() if not host.close(max(0.0, deadline - time.monotonic()))]
-
-
-def _complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mapping[str, Distribution]:
-    found: defaultdict[str, Distribution] = defaultdict(Distribution)
-    for (component, _), settlement in settlements.items():
-        for at, messages in settlement.emitted_at:
-            found[component].add((now - at) * 1000, messages)
-    return found
-
-
-def _acked_of(settlements: Mapping[Emitter, Settlement]) -> Counter[Emitter]:
-    return Counter({emitter: len(settlement.acked) for emitter, settlement in settlements.items()})
-
-
-def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Counter[str]:
-    counts = Counter[str]()
-    for (component, _), settlement in settlements.items():
-        counts[component] += count(settlement)
-    return counts

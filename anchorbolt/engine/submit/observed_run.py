@@ -229,6 +229,6 @@ class ObservedRun:
 
 
 def longest(*waits: Mapping[str, float]) -> Mapping[str, float]:
-    """Return what is waited for, each for the longest time that one of several knows: the first notices it first."""
+    """Merge what several parts of a run wait for. If two wait for the same, the longer time counts."""
     names = dict.fromkeys(name for each in waits for name in each)
     return {name: max(each.get(name, 0.0) for each in waits) for name in names}

@@ -61,7 +61,7 @@ class TaskReport:
     seal_ms: float = 0.0  # time in which the store sealed them
     errors_reported: int = 0  # calls of `report_error`
     failures_reported: int = 0  # of them those of tuples that failed
-    error: ReportedError | None = field(default=None, init=False)  # the latest of them; not sent if there is none
+    error: ReportedError | None = field(default=None, init=False)  # the latest one; not sent if it is None
     tuples_acked: int = 0  # by a bolt in a topology that tracks its tuples, those of earlier waves included
     tuples_failed: int = 0  # in such a topology; otherwise those that a bolt reported
     metrics: Measured = field(default_factory=dict)  # that the component has registered

@@ -19,7 +19,7 @@ from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigu
 from anchorbolt.engine.figures.tasks import Figure, TaskFigures
 from anchorbolt.engine.history.failures import messages_of, timed_out_in
 from anchorbolt.engine.history.graph import graph_of
-from anchorbolt.engine.spouts.task_messages import TaskMessages
+from anchorbolt.engine.spouts.settled_messages import TaskMessages
 from anchorbolt.engine.submit.handle import RunHandle
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.metrics.distribution import Distribution

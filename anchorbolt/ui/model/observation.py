@@ -14,7 +14,7 @@ from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
 from anchorbolt.engine.history.failures import Letter
 from anchorbolt.engine.history.graph import Graph
 from anchorbolt.engine.history.records import Record
-from anchorbolt.engine.spouts.task_messages import TaskMessages
+from anchorbolt.engine.spouts.settled_messages import TaskMessages
 from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.engine.task.watchdog import LongCall

@@ -46,7 +46,7 @@ class CallServer(WorkerServer):
         yield from ()
 
     def calls(self) -> Sequence[LongCall]:
-        """Return the calls that have not returned, as far as the workers have told; of a task, what was told last.
+        """Return the calls of which the workers say that they have not returned: for each task the latest one.
 
         A worker that is killed tells nothing any more, and another one may run its task.
         """

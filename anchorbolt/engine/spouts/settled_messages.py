@@ -1,9 +1,12 @@
-"""How many messages of each task of a rich spout a wave has acked and failed."""
+"""Which messages of rich spouts a wave has acked and failed: by spout, and by task. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
+
+from anchorbolt.metrics.distribution import Distribution
 
 if TYPE_CHECKING:
     from anchorbolt.acker.in_flight import Emitter, Settlement
@@ -36,3 +39,25 @@ def messages_by_task(
         for (spout, index), settlement in settlements.items()
         if index is not None
     }
+
+
+def complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mapping[str, Distribution]:
+    """Return by spout the times from the emits of its acked messages to their acks."""
+    found: defaultdict[str, Distribution] = defaultdict(Distribution)
+    for (component, _), settlement in settlements.items():
+        for at, messages in settlement.emitted_at:
+            found[component].add((now - at) * 1000, messages)
+    return found
+
+
+def acked_of(settlements: Mapping[Emitter, Settlement]) -> Counter[Emitter]:
+    """Return how many messages are acked, by the spout and task that has emitted them."""
+    return Counter({emitter: len(settlement.acked) for emitter, settlement in settlements.items()})
+
+
+def by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Counter[str]:
+    """Add up what `count` returns, by spout."""
+    counts = Counter[str]()
+    for (component, _), settlement in settlements.items():
+        counts[component] += count(settlement)
+    return counts
