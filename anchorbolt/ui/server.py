@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ipaddress
 import logging
 import socket
@@ -39,7 +40,7 @@ _END_S = 5.0
 
 
 class UiServer:
-    """Serves the page, the REST API and the metrics of one topology, until it is closed."""
+    """Serves the page, the REST API and the metrics of one topology, until it is closed or Python ends."""
 
     def __init__(
         self,
@@ -103,6 +104,7 @@ class UiServer:
         self._run_loop = uvloop.run
         self._thread = threading.Thread(target=self._run, name="anchorbolt-ui", daemon=True)
         self._thread.start()
+        atexit.register(self.close)  # Python that ends under a running uvloop loop may crash (SIGSEGV)
 
     @classmethod
     def from_settings(cls, topology: str, settings: Settings, start: RunStart | None = None) -> UiServer | None:
@@ -181,6 +183,7 @@ class UiServer:
         self._server.should_exit = True
         self._thread.join(_END_S)
         self._socket.close()
+        atexit.unregister(self.close)
 
     def _own_secrets(self) -> list[str]:
         return [] if self._token is None else [self._token.reveal()]
@@ -195,7 +198,8 @@ class UiServer:
         serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
         while not self._server.started and not serving.done():
             await asyncio.sleep(0.01)
-        self._socket.listen(_WAITING_TO_BE_ACCEPTED)  # a connection that does not fit is tried again after a second
+        if not self._server.should_exit:  # else uvicorn may have closed the socket
+            self._socket.listen(_WAITING_TO_BE_ACCEPTED)  # what does not fit is tried again after a second
         await serving
 
 
