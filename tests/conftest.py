@@ -89,7 +89,9 @@ TOGETHER = {"hbase_framed": "hbase_server", "hdfs_server": "spark", "s3_server":
 CHOSEN = {
     "hbase": "hbase_server",
     "hbase_server": "hbase_server",
+    "hbase_provider": "hbase_server",
     "hbase_framed": "hbase_framed",
+    "hbase_framed_provider": "hbase_framed",
     "redis_cluster": "redis_cluster",
     "cluster": "redis_cluster",
     "hadoop-disk": "spark",

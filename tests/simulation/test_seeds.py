@@ -74,6 +74,7 @@ def test_a_seed_is_the_same_in_a_process_with_other_hashes() -> None:
     assert traces[0] == traces[1] != ""
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_seeds_reach_every_kind_of_fault() -> None:
     wanted = {
@@ -106,6 +107,7 @@ def test_the_seeds_reach_every_kind_of_fault() -> None:
     assert not wanted.keys() - seen, [wanted[text] for text in wanted.keys() - seen]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_seeds_reach_everything_that_can_happen_to_a_message() -> None:
     wanted = {

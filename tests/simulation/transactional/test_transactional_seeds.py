@@ -29,6 +29,7 @@ def test_a_scenario_may_be_of_any_kind_and_shape() -> None:
     assert {(each.kind, each.shape) for each in scenarios} == {(kind, shape) for kind in SpoutKind for shape in Shape}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_seeds_reach_every_kind_of_fault() -> None:
     wanted = {

@@ -97,7 +97,8 @@ def test_every_message_is_in_one_batch_over_several_runs(driver: KafkaDriver, tm
     assert driver("run", str(tmp_path), topic, **options) == (batches, "")
 
 
-@pytest.mark.parametrize("pending", [pytest.param(1, marks=pytest.mark.thorough), 3])
+@pytest.mark.thorough
+@pytest.mark.parametrize("pending", [1, 3])
 def test_a_batch_that_is_tried_again_is_the_same_while_more_messages_come(
     driver: KafkaDriver, tmp_path: Path, pending: int
 ) -> None:
