@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from word_count_topology import word_count
 from workloads import Workload
 
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import WaveReport
 from anchorbolt.engine.spark.cluster import SparkCluster, SparkRunHandle
 from anchorbolt.engine.spark.session import build_session
 

@@ -18,8 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import Fill, text_spout, write_lines

@@ -20,8 +20,7 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.console import Console
 
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.ui import UiServer
 from benchmarks.ratios import interval_of_median

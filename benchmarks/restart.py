@@ -20,8 +20,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session
 from benchmarks.worker_memory import topology
 from tests.support.stores import PROVIDERS, settings_of, store_of

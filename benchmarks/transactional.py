@@ -24,8 +24,7 @@ from rich.table import Table
 
 from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.config import load_conf
-from anchorbolt.engine import LocalCluster, SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import LocalCluster, SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session, jobs_at_once
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.topology import Topology, TopologyBuilder

@@ -21,8 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anchorbolt.bolts import BaseStatefulBolt
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends import KeyValueState

@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING
 from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
+    from anchorbolt.engine.driver.wave_report import WaveReport
     from anchorbolt.engine.local.cluster import LocalCluster
     from anchorbolt.engine.spark.cluster import SparkCluster
-    from anchorbolt.engine.submit.handle import RunHandle
+    from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 
-__all__ = ["LocalCluster", "RunHandle", "SparkCluster"]
+__all__ = ["LocalCluster", "RunHandle", "RunStatus", "SparkCluster", "WaveReport"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "LocalCluster": "anchorbolt.engine.local.cluster",
         "RunHandle": "anchorbolt.engine.submit.handle",
+        "RunStatus": "anchorbolt.engine.submit.handle",
         "SparkCluster": "anchorbolt.engine.spark.cluster",
+        "WaveReport": "anchorbolt.engine.driver.wave_report",
     },
 )

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from anchorbolt.config.spark_options import SparkOptions
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session
 from benchmarks.soak.job import Job, topology
 

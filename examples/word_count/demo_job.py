@@ -11,7 +11,7 @@ from pathlib import Path
 from crash_demo.events import Ended, Recovered, WaveCommitted, to_line
 from crash_demo.topology import topology
 
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import WaveReport
 from anchorbolt.engine.spark.cluster import SparkCluster
 
 

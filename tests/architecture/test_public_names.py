@@ -18,7 +18,7 @@ PUBLIC = {
         ParquetSink FailedException ReportedFailedException
     """,
     "anchorbolt.config": "Configuration Secret load_conf",
-    "anchorbolt.engine": "LocalCluster RunHandle SparkCluster",
+    "anchorbolt.engine": "LocalCluster RunHandle RunStatus SparkCluster WaveReport",
     "anchorbolt.metrics": "Counter Gauge Histogram Timer",
     "anchorbolt.migration_tools.base64_to_binary": """
         Action Content HashResult Interrupted MigrationOptions NamespaceResult Report Wrapper

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import WaveReport
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.hosted_spout import HostedSpout, Step
 from anchorbolt.engine.submit.preparation import prepare_plan

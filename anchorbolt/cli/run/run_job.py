@@ -23,7 +23,7 @@ from anchorbolt.cli.run.progress import Display, Progress
 from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.config.spark_options import SPARK
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 from anchorbolt.engine.submit.preparation import check_store
 from anchorbolt.engine.submit.start import RunStart

@@ -9,7 +9,7 @@ from typing import Protocol
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.pause import Pause
-from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.driver.wave_report import summarise
 from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.waves import WaveCommitted, Waves

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.figures.families import Distributions, Families, user_metric
 from anchorbolt.engine.figures.messages import of_messages
 from anchorbolt.engine.figures.registered import RegisteredMetrics

@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.driver.rounds import PHASES, WaveReport
+from anchorbolt.engine.driver.wave_report import PHASES, WaveReport
 from anchorbolt.engine.figures.latencies import STORE_OPERATIONS, Latencies
 from anchorbolt.engine.figures.registered import RegisteredMetrics
 from anchorbolt.engine.figures.tasks import Edge, TaskFigures, TaskTables

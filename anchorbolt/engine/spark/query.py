@@ -17,7 +17,7 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.pause import Pause
-from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.driver.wave_report import summarise
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.sources.files import SourceFiles
 from anchorbolt.engine.spark.sources.kafka_loss import explained_loss

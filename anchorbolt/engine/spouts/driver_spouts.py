@@ -13,6 +13,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.spouts.feeders import Feeders
 from anchorbolt.engine.spouts.replays import Replays
 from anchorbolt.engine.spouts.ticks import Ticks
@@ -21,7 +22,6 @@ from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_task import run_spout_task
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.driver.rounds import WaveReport
     from anchorbolt.engine.spouts.rich_spouts import NewHost, RichSpouts
 
 Clock = Callable[[], float]

@@ -8,7 +8,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.spout import CommittedWave
-from anchorbolt.engine.driver.rounds import Runner, WaveReport
+from anchorbolt.engine.driver.rounds import Runner
+from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.history.records import end_record, start_record
 from anchorbolt.engine.history.writer import HistoryWriter

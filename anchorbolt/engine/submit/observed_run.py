@@ -10,7 +10,8 @@ from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.config.masking import Masking, secrets_in
-from anchorbolt.engine.driver.rounds import Runner, WaveReport
+from anchorbolt.engine.driver.rounds import Runner
+from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
 from anchorbolt.engine.figures.size_meter import SizeMeter
 from anchorbolt.engine.history.failures import MOST_LETTERS, Letter, has_failed, letter_of, letters_in

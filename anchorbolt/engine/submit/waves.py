@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.driver.wave_report import WaveReport
 
 WaveCommitted = Callable[[WaveReport, CommittedWave], None]
 """Called after each committed wave."""

@@ -14,7 +14,7 @@ import anchorbolt
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.declaration import by_key
 from anchorbolt.config.settings import Settings
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.engine.figures.tasks import Figure, TaskFigures
 from anchorbolt.engine.history.failures import messages_of, timed_out_in

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from anchorbolt.cli.run.progress import Activity, Display, Progress
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import WaveReport
 
 
 @pytest.fixture

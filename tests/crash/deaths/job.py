@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.spouts.redis_streams import RedisStreamsSpout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer

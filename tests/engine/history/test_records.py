@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import WaveReport
 from anchorbolt.engine.history.records import wave_record
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.state_backends.attempt import StateCounters

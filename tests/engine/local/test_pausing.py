@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import LocalCluster, RunHandle, WaveReport
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import RunStatus
 from anchorbolt.engine.submit.preparation import prepare_plan

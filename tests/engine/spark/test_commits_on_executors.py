@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.streams import Tuple

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import StatefulBolt

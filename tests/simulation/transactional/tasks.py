@@ -10,8 +10,8 @@ from anchorbolt.checkpoint.batches.hand_off import folder_of
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told, run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry

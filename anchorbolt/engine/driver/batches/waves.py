@@ -11,7 +11,7 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
 from anchorbolt.engine.driver.pause import Pause
-from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.driver.wave_report import summarise
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.waves import WaveCommitted
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, TopologyError

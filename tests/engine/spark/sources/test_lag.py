@@ -14,8 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.sources import waiting_files as files
 from anchorbolt.engine.spark.sources.lag import ALL_SPOUTS, Lag, SourceLag, behind
 from anchorbolt.spouts import StreamSpout
