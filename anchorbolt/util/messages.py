@@ -20,7 +20,12 @@ def shortened(value: object, limit: int = 80) -> str:
         text = repr(value)
     except Exception:  # a user's __repr__ may raise anything
         return "(its repr raises)"
-    return text if len(text) <= limit else text[:limit] + "…"
+    return begun(text, limit)
+
+
+def begun(text: str, most: int) -> str:
+    """Return at most `most` characters of a text, and a `…` if that is not all."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def described(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.spouts.failed_trees import FailedTree
-from anchorbolt.util.messages import bounded, counted, last_line, shortened
+from anchorbolt.util.messages import begun, bounded, counted, last_line, shortened
 
 MOST_LETTERS = 100
 """A run keeps at most so many of its dead letters for its page."""
@@ -54,7 +54,7 @@ def letter_of(txid: int, letter: DeadLetter) -> Letter:
         "message": message if letter.msg_id is None else shortened(letter.msg_id, _MOST_ID),
         "component": letter.component,
         "task": letter.task_index,
-        "reason": last_line(reason)[:_MOST_REASON],
+        "reason": begun(last_line(reason), _MOST_REASON),
         "traceback": bounded(reason, _MOST_TRACEBACK) if "\n" in reason else "",
         "tries": letter.tries,
     }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.errors import InfrastructureLost, WaveFailed, WorkerLost
-from anchorbolt.util.messages import shortened
+from anchorbolt.util.messages import begun, shortened
 
 _STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
@@ -56,7 +56,7 @@ def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard
     if lost := _loss_in(said):
         return InfrastructureLost(
             f"{failed}an executor was lost, or what it had shuffled, or a connection, in the end at "
-            f"{task().rstrip(',')}: {lost[0][:400]}. If the run ends, start it again: it resumes after the last "
+            f"{task().rstrip(',')}: {begun(lost[0], 400)}. If the run ends, start it again: it resumes after the last "
             "committed wave.",
             txid=txid,
             while_running=lost.groupdict().get("while_running") is not None,

@@ -30,6 +30,8 @@ WaveListener = Callable[[WaveReport], None]
 
 
 class RunStatus(str, Enum):
+    """What has become of a run; see `RunHandle.status`."""
+
     RUNNING = "RUNNING"
     STOPPED = "STOPPED"
     FINISHED = "FINISHED"

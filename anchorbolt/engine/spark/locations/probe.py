@@ -18,6 +18,7 @@ from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.probe import Probed
 from anchorbolt.errors import ConfigError, LocationUnavailable
+from anchorbolt.util.messages import begun
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -119,4 +120,4 @@ class _Watch:
 
 
 def _line(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return begun(text, _MOST_CHARACTERS)
