@@ -74,6 +74,7 @@ class WaveQuery:
 
     def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
         self._spout, self._add = spout, add
+        self._known.record()
         writer = (
             self._frame.writeStream.foreachBatch(self._callback)
             .queryName(self._plan.topology)
@@ -81,7 +82,6 @@ class WaveQuery:
         )
         interval = f"{self._plan.settings.checkpoint_interval_ms} milliseconds"
         writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
-        self._known.record()
         try:
             self.query = writer.start()
         except PySparkException as error:
@@ -203,6 +203,7 @@ class WaveQuery:
             return
         txid = self._spout.record.txid + 1
         self._source_files.check(batch_id, offsets, txid)
+        self._give_up_removed_spouts()
         self.batch = frame
         try:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
@@ -219,6 +220,18 @@ class WaveQuery:
             lag = self._lag.of(self.query, offsets)
             report = replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
         self._add(report if self._spouts is None else self._spouts.add_to(report), wave)
+
+    def _give_up_removed_spouts(self) -> None:
+        if not self._known.keeps_removed:
+            return
+        self._spout.check_not_overtaken()  # else this would overwrite what a newer driver has recorded
+        try:
+            self._known.give_up()
+        except OSError as error:
+            raise StateUnavailable(
+                f"the checkpoint location {self._folder.location} cannot be written: {error}. Make it writable, and "
+                "start again."
+            ) from error
 
     def _failure(self, error: Exception) -> AnchorboltError:
         if changed := _OTHER_SOURCES.search(str(error)):

@@ -3,12 +3,18 @@
 Spark 4.2 and later can name a source. A location keeps the format that it began with: offsets in version 2 have the
 name of each source, those in version 1 only their order. Beside Spark's files, `anchorbolt/spouts.json` keeps which
 spouts the location has had, so that a change can be named, and a removed spout is not taken for a new one.
+
+A removed spout may be set back as long as its position is there and no wave has begun without it. The latest offsets
+alone do not tell that: Spark runs a batch that a crash interrupted again, without the removed spout and with the same
+offsets, which still name it. So a run notes that its waves begin (`give_up`) before the first one changes any state.
 """
 
 import json
 import logging
+import re
 from collections.abc import Sequence
 
+from anchorbolt.engine.spark.sources.offset_log import offsets_of
 from anchorbolt.errors import QueryChanged
 from anchorbolt.util.locations import Folder
 
@@ -37,10 +43,12 @@ class KnownSources:
         self._folder = folder
         self._spouts = list(spouts)
         self._can_name = can_name
-        self._offsets = self._latest_offsets()
+        self._before: list[str] | None = None
+        self._removed: list[str] = []
+        self._kept: list[str] = []  # the removed spouts without which no wave has begun
+        self._look()
         version = self._offsets.partition(b"\n")[0]
         self.are_named = can_name if version not in (_NAMED, _POSITIONAL) else version == _NAMED
-        self._before, self._removed = self._read()
 
     def check(self) -> None:
         """Raise `QueryChanged` if the location's offsets cannot be used by the topology."""
@@ -53,12 +61,12 @@ class KnownSources:
         if not self._offsets:
             return
         if self.are_named:
-            again = [spout for spout in self._spouts if spout in self._removed and not self._has_offsets(spout)]
+            again = [spout for spout in self._spouts if spout in self._removed and not self._is_kept(spout)]
             if again:
                 raise QueryChanged(
-                    f"{place} had the spout {_listed(again)} before, without which the topology has run since: Spark "
-                    "would read its source from the beginning once more. Give it another id, if that is what you want. "
-                    + _OR_NEW
+                    f"{place} had the spout {_listed(again)} before, and the topology has gone on without it since: "
+                    "its rows would be lost, or count twice. Give it another id, and make sure which rows its source "
+                    f"delivers. {_OR_NEW}"
                 )
         elif self._before is not None and self._before != self._spouts:
             raise QueryChanged(
@@ -67,15 +75,39 @@ class KnownSources:
             )
 
     def record(self) -> None:
-        """Write which spouts the location has now. To be called before Spark reads the sources."""
-        before = self._before or []
-        gone = [spout for spout in before if spout not in self._spouts] if self.are_named and self._offsets else []
+        """Write which spouts the location has now. To be called after the claim, and before Spark reads the sources.
+
+        Raises `QueryChanged` like `check`: an older driver may have begun waves until it was fenced off.
+        """
+        self._look()
+        self.check()
+        before = (self._before or []) if self.are_named else []
+        # A spout without offsets has never been read. It will be a new one.
+        gone = [spout for spout in before if spout not in self._spouts and self._has_offsets(spout)]
         removed = [spout for spout in self._removed if spout not in self._spouts]
-        if gone:
-            _log.warning("the spout %s was removed: its position at the checkpoint location is given up", _listed(gone))
-        content = {"spouts": self._spouts, "removed": [*removed, *gone]}
-        if (self._before, self._removed) != (content["spouts"], content["removed"]):
+        kept = [*(spout for spout in removed if self._is_kept(spout)), *gone]
+        if kept:
+            _log.warning(
+                "the spout %s was removed: its position at the checkpoint location is given up when the next wave "
+                "begins",
+                _listed(kept),
+            )
+        self._write([*removed, *gone], kept)
+
+    def give_up(self) -> None:
+        """Note that waves begin without the removed spouts. To be called before a wave changes any state."""
+        self._write(self._removed, [])
+
+    @property
+    def keeps_removed(self) -> bool:
+        """Whether a removed spout could still be set back: a wave may only begin after `give_up`."""
+        return bool(self._kept)
+
+    def _write(self, removed: list[str], kept: list[str]) -> None:
+        if (self._before, self._removed, self._kept) != (self._spouts, removed, kept):
+            content = {"spouts": self._spouts, "removed": removed, "kept": kept}
             self._folder.replace(_FILE, json.dumps(content).encode())
+            self._before, self._removed, self._kept = self._spouts, removed, kept
 
     def _changes(self) -> str:
         before, now = self._before or [], self._spouts
@@ -85,23 +117,32 @@ class KnownSources:
         told += [f"Removed: {_listed(removed)}."] if removed else []
         return " ".join(told) or f"Their order was {_listed(before)}, and is {_listed(now)} now."
 
+    def _is_kept(self, spout: str) -> bool:
+        """Return whether a removed spout may be set back."""
+        return spout in self._kept and self._has_offsets(spout)
+
     def _has_offsets(self, spout: str) -> bool:
-        return any(line.startswith(f"{source_name(spout)}:".encode()) for line in self._offsets.splitlines())
+        sources = re.compile(rf"{source_name(spout)}(_n\d+)?")
+        return any(sources.fullmatch(name) for name in offsets_of(self._offsets))
+
+    def _look(self) -> None:
+        self._offsets = self._latest_offsets()
+        self._before, self._removed, self._kept = self._read()
 
     def _latest_offsets(self) -> bytes:
         batches = [int(name) for name in self._folder.names(_OFFSETS) if name.isdigit()]
         return (self._folder.read(f"{_OFFSETS}/{max(batches)}") or b"") if batches else b""
 
-    def _read(self) -> tuple[list[str] | None, list[str]]:
-        """Return the spouts of the last start, None if nobody has written them, and those that were removed before."""
+    def _read(self) -> tuple[list[str] | None, list[str], list[str]]:
+        """Return the spouts of the last start, None if nobody has written them; the removed ones, and those kept."""
         data = self._folder.read(_FILE)
         if data is None:
-            return None, []
+            return None, [], []
         try:
             content = json.loads(data)
-            return list(content["spouts"]), list(content["removed"])
+            return list(content["spouts"]), list(content["removed"]), list(content.get("kept", []))
         except (ValueError, KeyError, TypeError):
-            return None, []
+            return None, [], []
 
 
 _OR_NEW = "Or continue with a new checkpoint location, as docs/failures/checkpoint-location.md says."

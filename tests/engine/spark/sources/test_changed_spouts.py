@@ -90,6 +90,20 @@ def test_spouts_are_added_removed_and_reordered_without_a_new_location(spark: Sp
 
 
 @needs_names
+def test_a_spout_is_refused_after_its_interrupted_batch_was_run_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    give(tmp_path, 1, "b")
+    write_lines(tmp_path / "a", [])
+    (tmp_path / "stop").touch()
+    with pytest.raises(BoltError):
+        counted(spark, tmp_path, "a", "b")
+    (tmp_path / "stop").unlink()
+    assert counted(spark, tmp_path, "a") == {}  # Spark runs the batch again, now without a row
+    with pytest.raises(QueryChanged) as caught:
+        counted(spark, tmp_path, "a", "b")
+    assert "'b' before" in caught.value.message
+
+
+@needs_names
 def test_a_location_without_names_goes_on_and_tells_what_was_changed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
