@@ -47,7 +47,7 @@ def check_master(master: str) -> None:
     if master.startswith(_OF_CONNECT):
         raise ConfigError(
             f"the master is the address of a Spark Connect server ({_OF_CONNECT}…). {_CONNECT}Use local[*], local[2], "
-            "spark://HOST:PORT, yarn or k8s://….",
+            "spark://HOST:PORT, yarn or k8s://…",
             key="master",
         )
 
