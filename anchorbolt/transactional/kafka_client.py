@@ -40,10 +40,10 @@ class KafkaClient:
         self._partitions: dict[str, int] = {}  # by topic: their number at the last look
         self._java_partitions: Any = None
         if type(jvm.org.apache.kafka.clients.admin.AdminClient).__name__ != "JavaClass":
-            version = spark.version
             raise PlatformError(
                 "Spark's connector for Kafka is not on the class path of the driver. Add it with --packages "
-                f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}, or as spark.jars.packages of the session."
+                "org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION, or as spark.jars.packages of the session. VERSION "
+                f"is the newest on Maven Central that is not newer than Spark's, {spark.version}."
             )
         with self._translated(connects=False):
             properties = jvm.java.util.Properties()

@@ -1,7 +1,7 @@
 """Word count from topic to topic: each sentence counts once, and each new count is one message.
 
     anchorbolt run examples/kafka_word_count/job.py:topology \
-      --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0
+      --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0
 
 reads the topic `sentences` of a Kafka at port 9092 of this machine, and writes to the topic `word-counts`. Both must
 exist. `kafka.servers`, `kafka.input`, `kafka.output` and `kafka.batch` (messages of a wave) name others.

@@ -5,6 +5,7 @@ import importlib.util
 import re
 from pathlib import Path
 
+import kafka_artefacts
 import pytest
 
 from anchorbolt import errors
@@ -96,3 +97,11 @@ def test_a_page_of_a_failure_says_what_happens_what_is_seen_and_what_to_do(page:
     text = (FAILURES / page).read_text(encoding="utf-8").lower()
     places = [text.find(part) for part in ("**what happens.**", "**what you see", "what to do.**")]
     assert -1 < places[0] < places[1] < places[2]
+
+
+def test_each_command_takes_the_connector_for_kafka_that_the_tests_run() -> None:
+    (tested,) = (jar for jar in kafka_artefacts.CONNECTOR.pinned() if jar.name.startswith("spark-sql-kafka"))
+    examples = [path for suffix in ("md", "py") for path in (ROOT / "examples").rglob(f"*.{suffix}")]
+    texts = [text_of(page) for page in HAND_WRITTEN] + [path.read_text(encoding="utf-8") for path in examples]
+    named = [version for text in texts for version in re.findall(rf"{tested.name}:(\d[\w.]*)", text)]
+    assert set(named) == {tested.version}

@@ -20,6 +20,7 @@ from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.wave_report import summarise
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.sources.files import SourceFiles
+from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, kafka_sources
 from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
@@ -241,6 +242,9 @@ class WaveQuery:
                 "removed. Set it back. Or continue with a new checkpoint location, as "
                 "docs/failures/checkpoint-location.md says."
             )
+        spouts = list(self._plan.graph.stream_spouts)
+        if of_kafka := explained_failure(str(error), lambda: kafka_sources(self._frame, spouts)):
+            return of_kafka
         return WaveFailed(f"the streaming query ended: {self._reason(error)}", txid=-1)
 
     def _reason(self, error: Exception) -> str:

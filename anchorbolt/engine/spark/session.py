@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.config.settings import Settings
 from anchorbolt.config.spark_options import NO_OPTIONS, SPARK, SparkOptions
-from anchorbolt.engine.spark.session_kind import check_environment
+from anchorbolt.engine.spark.session_kind import check_defaults, check_environment, check_master, check_settings
 from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.faults.injection import FAULTS_VARIABLE
 from anchorbolt.topology.graph import Topology
@@ -95,6 +95,7 @@ def build_session(
     its JVM, was not built here; `PlatformError` if PySpark, Java or the master cannot be used.
     """
     check_platform()
+    check_master(master or "")
     if master is not None and not _MASTER.fullmatch(master):
         raise ConfigError(
             f"{master!r} is not a Spark master. Use local[*], local[2], spark://HOST:PORT, yarn or k8s://…",
@@ -106,6 +107,8 @@ def build_session(
         check_options(active, options)
         return active
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, which has started the JVM
+    if not submitted and SparkContext._gateway is None:
+        check_defaults()
     _check_usable(options, submitted)
     settings: dict[str, Any] = {"spark.app.name": app_name, **_SETTINGS}
     if jobs_at_once > 1:
@@ -130,10 +133,12 @@ def build_session(
         raise PlatformError(_NO_JAVA.format(where))
     try:
         with _local_address(master):
-            if jvm_stderr is not None and not submitted and SparkContext._gateway is None:
+            if SparkContext._gateway is None:
                 java = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-                gateway = launch_gateway(java, {"stderr": jvm_stderr})  # type: ignore[no-untyped-call]
+                streams = {} if jvm_stderr is None else {"stderr": jvm_stderr}
+                gateway = launch_gateway(java, streams)  # type: ignore[no-untyped-call]
                 SparkContext._ensure_initialized(gateway=gateway)
+            check_settings(SparkConf().get)
             session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):

@@ -12,6 +12,7 @@ from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
 from tests.engine.spark.kafka import runs
 from tests.servers.kafka_server import KafkaServer
 from tests.servers.kafka_topics import KafkaTopics
+from tests.servers.server_process import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -66,6 +67,21 @@ def test_a_partition_that_is_added_while_the_job_runs_is_read_from_its_start(
     topic = topics.new()
     topics.send(topic, ["old"])
     assert call(runs.run_while_it_grows, str(tmp_path), topics.servers, topic, 3) == {"old": 1, "new": 1}
+
+
+def test_a_topic_that_does_not_exist_is_named_with_its_spout(call: Call, topics: KafkaTopics, tmp_path: Path) -> None:
+    _, error, message = call(runs.run, str(tmp_path), topics.servers, "nope", {"fetchOffset.numRetries": "1"})
+    assert error == "TopologyError"
+    assert f"spout 'sentences' reads topic 'nope' at {topics.servers}. Create the topic" in message
+
+
+@pytest.mark.thorough
+def test_a_kafka_that_is_away_is_named_with_its_spout(call: Call, tmp_path: Path) -> None:
+    options = {"kafka.request.timeout.ms": "200", "kafka.default.api.timeout.ms": "400", "fetchOffset.numRetries": "1"}
+    servers = f"127.0.0.1:{free_port()}"
+    _, error, message = call(runs.run, str(tmp_path), servers, "nope", options)
+    assert error == "SourceUnavailable"
+    assert f"spout 'sentences' reads topic 'nope' at {servers}. See whether its servers run" in message
 
 
 def test_another_error_of_spark_is_not_taken_for_lost_messages() -> None:
