@@ -7,34 +7,25 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from anchorbolt.checkpoint.letters.letter_store import REDIS_STREAM
 from anchorbolt.config.settings import DEAD_LETTER
+from anchorbolt.engine.submit.place_errors import CANNOT_WRITE, Place, failure, using
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.probe import OF_DRIVER, Probed, is_refusal, probe_places
-from anchorbolt.errors import ConfigError, LocationUnavailable
+from anchorbolt.engine.task.probe import OF_DRIVER, Probed, probe_places
+from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import Folder, join, local_path
 from anchorbolt.util.locations.paths import on_one_file_system
 from anchorbolt.util.retry import RetryPolicy
 
 LOCATION = "topology.checkpoint.location"
 
-_CANNOT_WRITE = "cannot be written by the driver"
 _CONTENT = b"anchorbolt writes this before a run and removes it\n"
 
 RunProbe = Callable[[Sequence[str], str, bytes], Iterable[Probed]]
 """Runs `probe_places` in tasks on the machines of the cluster, with the workers' locations; returns what they found."""
-
-
-class Place(NamedTuple):
-    """A place that a run writes to."""
-
-    location: str  # qualified
-    what: str  # what it is for the user
-    key: str  # the setting that names it; empty if it is the argument of a sink
 
 
 def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None:
@@ -87,7 +78,7 @@ def _check_on_driver(plan: ExecutionPlan, place: Place) -> None:
     if path is not None:
         there = next(parent for parent in (path, *path.parents) if parent.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-            raise _refused(place, f"cannot be written: {there} is not a directory that this user may write")
+            raise failure(place, f"cannot be written: {there} is not a directory that this user may write")
         return
     probe = _probe_name()
     try:
@@ -143,29 +134,29 @@ class _Probe:
 
     def _check_tasks(self, place: Place, found: list[Probed], tasks: int) -> None:
         if len(found) != tasks:
-            raise _refused(place, f"was looked at by {len(found)} tasks instead of {tasks}")
-        with _writing(place, "cannot be listed by the driver"):
+            raise failure(place, f"was looked at by {len(found)} tasks instead of {tasks}")
+        with using(place, "cannot be listed by the driver"):
             names = set(self._folders[place].names(self._name))
         for each in found:
             if each.problem:
-                fails = _away if each.is_away else _refused
-                raise fails(place, f"cannot be used by tasks on the machine {each.host}: {each.problem}")
+                problem = f"cannot be used by tasks on the machine {each.host}: {each.problem}"
+                raise failure(place, problem, each.cause)
             if not each.sees_driver:
-                raise _refused(place, f"is not shared: the machine {each.host} does not see what the driver wrote")
+                raise failure(place, f"is not shared: the machine {each.host} does not see what the driver wrote")
             if each.name not in names:
-                raise _refused(place, f"is not shared: the driver does not see what the machine {each.host} wrote")
+                raise failure(place, f"is not shared: the driver does not see what the machine {each.host} wrote")
 
     def _check_move(self, checkpoint: Place, place: Place, name: str) -> None:
         """Move a task's file from the checkpoint location to a sink's directory and back, as a sink is published."""
         there, back = self._folders[place], self._folders[checkpoint]
         name = join(self._name, name)
         problem = f"files cannot be moved there from {checkpoint.location}"
-        with _writing(place, problem, waits=False):  # writing there has just worked
+        with using(place, problem, waits=False):  # writing there has just worked
             there.move_in(join(checkpoint.location, name), f"{name}-moved")
-        with _writing(place, problem):
+        with using(place, problem):
             if there.read(f"{name}-moved") != _CONTENT:
-                raise _refused(place, "changes the content of files that are moved there")
-        with _writing(place, problem, waits=False):
+                raise failure(place, "changes the content of files that are moved there")
+        with using(place, problem, waits=False):
             back.move_in(join(place.location, f"{name}-moved"), name)
 
 
@@ -177,41 +168,15 @@ def _missing_directories(place: Place) -> Iterator[Path]:
 
 def _write(place: Place, folder: Folder, probe: str) -> None:
     """Write the driver's file; twice where the run replaces files, which some buckets never allow."""
-    with _writing(place):
+    with using(place):
         if place.key:
             folder.replace(join(probe, OF_DRIVER), b"the first content\n")
-    with _writing(place, "the driver cannot replace a file there" if place.key else _CANNOT_WRITE):
+    with using(place, "the driver cannot replace a file there" if place.key else CANNOT_WRITE):
         folder.replace(join(probe, OF_DRIVER), _CONTENT)
 
 
 def _remove(place: Place, folder: Folder, probe: str) -> None:
-    with _writing(place, "files cannot be removed there by the driver"):
+    with using(place, "files cannot be removed there by the driver"):
         folder.remove_tree(probe)
         if folder.exists(probe):
-            raise _refused(place, f"does not remove files: {probe} is still there")
-
-
-@contextmanager
-def _writing(place: Place, problem: str = _CANNOT_WRITE, *, waits: bool = True) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        fails = _away if waits and not is_refusal(error) else _refused
-        raise fails(place, f"{problem}: {error}") from error
-
-
-def _away(place: Place, problem: str) -> LocationUnavailable:
-    return LocationUnavailable(
-        f"{place.what}, {place.location}, {problem}. See whether its servers run and can be reached, or name another "
-        "location. Nothing was started."
-    )
-
-
-def _refused(place: Place, problem: str) -> ConfigError:
-    setting = f"Set {place.key} to" if place.key else "Give the sink"
-    return ConfigError(
-        f"{place.what}, {place.location}, {problem}. {setting} a location that the driver and every machine that runs "
-        "tasks can write: a URI such as hdfs: or s3a:, or a directory that is mounted on all of them. Nothing was "
-        "started.",
-        key=place.key or None,
-    )
+            raise failure(place, f"does not remove files: {probe} is still there")

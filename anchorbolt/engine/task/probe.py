@@ -4,16 +4,25 @@ import errno
 import socket
 import uuid
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from anchorbolt.errors import AnchorboltError
-from anchorbolt.util.locations import Locations, join
+from anchorbolt.util.locations import FileSystemGone, Locations, join
 
 OF_DRIVER = "driver"
 """The file that the driver has written in the folder of the probe."""
 
 
 _REFUSALS = (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
+
+
+class Cause(str, Enum):
+    """Why a place cannot be used."""
+
+    REFUSED = "refused"  # its file system says what does not change by waiting
+    GONE = "gone"  # its store has no such bucket
+    AWAY = "away"  # its file system gave no answer, or one that may change by itself
 
 
 class Probed(NamedTuple):
@@ -24,7 +33,7 @@ class Probed(NamedTuple):
     sees_driver: bool
     name: str  # of the file that the task wrote in the folder of the probe; empty if it could not
     problem: str  # why not
-    is_away: bool = False  # the file system gave no answer, or one that may change by itself
+    cause: str = Cause.REFUSED  # of the problem; a `Cause`
 
 
 def probe_places(locations: Locations, places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
@@ -39,14 +48,16 @@ def probe_places(locations: Locations, places: Sequence[str], probe: str, conten
                 with folder.create_passing(join(probe, name)) as file:
                     file.write(content)
         except (OSError, AnchorboltError) as error:
-            is_away = isinstance(error, OSError) and not is_refusal(error)
-            yield Probed(place, host, sees_driver, "", str(error) or type(error).__name__, is_away)
+            cause = cause_of(error) if isinstance(error, OSError) else Cause.REFUSED
+            yield Probed(place, host, sees_driver, "", str(error) or type(error).__name__, cause)
         except Exception as error:  # of a library that is used there only: name the place and the machine
             yield Probed(place, host, sees_driver, "", f"{type(error).__name__}: {error}")
         else:
             yield Probed(place, host, sees_driver, name if sees_driver else "", "")
 
 
-def is_refusal(error: OSError) -> bool:
-    """Return whether a file system says what does not change by waiting."""
-    return isinstance(error, _REFUSALS) or error.errno == errno.EROFS
+def cause_of(error: OSError) -> Cause:
+    """Return what the error of a file system says about a place."""
+    if isinstance(error, FileSystemGone):
+        return Cause.GONE
+    return Cause.REFUSED if isinstance(error, _REFUSALS) or error.errno == errno.EROFS else Cause.AWAY

@@ -11,10 +11,10 @@ from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
-from anchorbolt.engine.task.probe import Probed, probe_places
+from anchorbolt.engine.task.probe import Cause, Probed, probe_places
 from anchorbolt.errors import ConfigError, LocationUnavailable
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.util.locations import Folder, WorkerLocations
+from anchorbolt.util.locations import FileSystemGone, Folder, WorkerLocations
 from anchorbolt.util.locations.local_folder import LocalFolder
 from tests.engine.jobs import feeder, word_count
 
@@ -197,7 +197,7 @@ def test_a_file_system_that_is_away_for_a_moment_is_waited_for(
 
     def probe(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
         if is_task and next(answers):
-            return (Probed(place, "worker", False, "", "no DataNode", True) for place in places)
+            return (Probed(place, "worker", False, "", "no DataNode", Cause.AWAY) for place in places)
         return probe_places(driver, places, probe, content)
 
     check_places(plan_of(locations=driver), probe)
@@ -215,6 +215,24 @@ def test_a_file_system_that_stays_away_ends_the_start(
             plan_of(locations=driver, topology_message_timeout_secs=1, topology_state_checkpoint_interval_ms=100),
             on(driver),
         )
+
+
+@pytest.mark.parametrize(("gone", "advice"), [("checkpoint", LOCATION), ("out", "give the sink"), ("dead", LETTERS)])
+def test_a_bucket_that_does_not_exist_is_refused_at_once(
+    plan_of: PlanOf, tmp_path: Path, gone: str, advice: str
+) -> None:
+    class NoBucket(_Mounted):
+        def replace(self, name: str, data: bytes) -> None:
+            raise FileSystemGone("UnknownStoreException: the specified bucket does not exist")
+
+    def open_here(location: str) -> Folder:
+        kind = NoBucket if location.endswith(gone) else _Mounted
+        return kind(location, tmp_path / "disk" / location.partition("://")[2])
+
+    locations = Machine(tmp_path, open_here)
+    with pytest.raises(ConfigError, match=rf"Create the bucket, or .*{advice}"):
+        check_places(plan_of(locations=locations, topology_dead_letter="dead"), on(locations))
+    assert files_in(tmp_path) == []
 
 
 def test_directories_that_the_check_has_made_are_removed_if_it_refuses(plan_of: PlanOf, tmp_path: Path) -> None:
