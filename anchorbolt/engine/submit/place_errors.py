@@ -44,6 +44,12 @@ def _advice(place: Place, cause: str) -> str:
     another = f"set {place.key} to" if place.key else "give the sink"
     if cause == Cause.GONE:
         return f"Create the bucket, or {another} a location in another one."
+    if cause == Cause.NO_WEB_SERVER:
+        return (
+            "The driver reaches this HDFS, but no task does, because tasks speak WebHDFS. Set that setting, with "
+            "spark.hadoop. before its name, to host:port of the NameNode's web server. It is not read if fs.defaultFS "
+            "names another HDFS."
+        )
     return (
         f"{another[0].upper()}{another[1:]} a location that the driver and every machine that runs tasks can write: a "
         "URI such as hdfs: or s3a:, or a directory that is mounted on all of them."

@@ -14,7 +14,7 @@ from anchorbolt.checkpoint.letters.letter_store import REDIS_STREAM
 from anchorbolt.config.settings import DEAD_LETTER
 from anchorbolt.engine.submit.place_errors import CANNOT_WRITE, Place, failure, using
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.probe import OF_DRIVER, Probed, probe_places
+from anchorbolt.engine.task.probe import OF_DRIVER, Cause, Probed, probe_places
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import Folder, join, local_path
 from anchorbolt.util.locations.paths import on_one_file_system
@@ -110,7 +110,7 @@ class _Probe:
         try:
             for place, folder in self._folders.items():
                 _write(place, folder, self._name)
-            found = list(self._run_probe(places, self._name, _CONTENT)) if places else []
+            found = self._found_by_tasks(places) if places else []
             tasks = max(Counter(each.place for each in found).values(), default=1)
             for place in self._folders:
                 if place.location in places:
@@ -129,18 +129,32 @@ class _Probe:
                     directory.rmdir()
             raise
 
+    def _found_by_tasks(self, places: Sequence[str]) -> list[Probed]:
+        found = list(self._run_probe(places, self._name, _CONTENT))
+        only_drivers = [place for place in self._folders if _has_no_web_server(place, found)]
+        if not only_drivers:
+            return found
+        for place in only_drivers:
+            self._names(place)
+        # It answers the driver. If it had only started again meanwhile, it answers tasks now.
+        return list(self._run_probe(places, self._name, _CONTENT))
+
+    def _names(self, place: Place) -> set[str]:
+        with using(place, "cannot be listed by the driver"):
+            return set(self._folders[place].names(self._name))
+
     def _in_this_process(self, places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
         return probe_places(self._plan.locations.for_workers(places), places, probe, content)
 
     def _check_tasks(self, place: Place, found: list[Probed], tasks: int) -> None:
         if len(found) != tasks:
             raise failure(place, f"was looked at by {len(found)} tasks instead of {tasks}")
-        with using(place, "cannot be listed by the driver"):
-            names = set(self._folders[place].names(self._name))
+        names = self._names(place)
         for each in found:
             if each.problem:
+                is_one_machines = each.cause == Cause.NO_WEB_SERVER and not _has_no_web_server(place, found)
                 problem = f"cannot be used by tasks on the machine {each.host}: {each.problem}"
-                raise failure(place, problem, each.cause)
+                raise failure(place, problem, Cause.AWAY if is_one_machines else each.cause)
             if not each.sees_driver:
                 raise failure(place, f"is not shared: the machine {each.host} does not see what the driver wrote")
             if each.name not in names:
@@ -158,6 +172,12 @@ class _Probe:
                 raise failure(place, "changes the content of files that are moved there")
         with using(place, problem, waits=False):
             back.move_in(join(place.location, f"{name}-moved"), name)
+
+
+def _has_no_web_server(place: Place, found: list[Probed]) -> bool:
+    """Return whether nothing listened, for any task, at the web address of the HDFS of a place."""
+    causes = [each.cause for each in found if each.place == place.location]
+    return bool(causes) and all(cause == Cause.NO_WEB_SERVER for cause in causes)
 
 
 def _missing_directories(place: Place) -> Iterator[Path]:

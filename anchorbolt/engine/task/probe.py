@@ -8,7 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from anchorbolt.errors import AnchorboltError
-from anchorbolt.util.locations import FileSystemGone, Locations, join
+from anchorbolt.util.locations import FileSystemGone, Locations, NoWebServer, join
 
 OF_DRIVER = "driver"
 """The file that the driver has written in the folder of the probe."""
@@ -23,6 +23,7 @@ class Cause(str, Enum):
     REFUSED = "refused"  # its file system says what does not change by waiting
     GONE = "gone"  # its store has no such bucket
     AWAY = "away"  # its file system gave no answer, or one that may change by itself
+    NO_WEB_SERVER = "no web server"  # nothing listens at the web address of its HDFS
 
 
 class Probed(NamedTuple):
@@ -60,4 +61,6 @@ def cause_of(error: OSError) -> Cause:
     """Return what the error of a file system says about a place."""
     if isinstance(error, FileSystemGone):
         return Cause.GONE
+    if isinstance(error, NoWebServer):
+        return Cause.NO_WEB_SERVER
     return Cause.REFUSED if isinstance(error, _REFUSALS) or error.errno == errno.EROFS else Cause.AWAY

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,31 @@ def test_a_file_system_that_is_away_for_a_moment_is_waited_for(
 
     check_places(plan_of(locations=driver), probe)
     assert Away.left == 0
+    assert files_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("rounds", "error"),
+    [
+        ([["no web server"] * 2] * 2, ConfigError),
+        ([["no web server"] * 2, ["", ""]], None),  # it had only started again
+        ([["no web server", ""]] * 9, LocationUnavailable),  # the fault of one machine
+    ],
+)
+def test_an_hdfs_that_answers_the_driver_and_no_task_lacks_its_web_address(
+    plan_of: PlanOf, tmp_path: Path, rounds: list[list[str]], error: type[Exception] | None
+) -> None:
+    machine, causes = Machine(tmp_path / "disk"), iter(rounds)
+
+    def probe(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
+        for number, cause in enumerate(next(causes)):
+            for found in probe_places(machine, places, probe, content):
+                problem = "dfs.namenode.http-address is not set" if cause else ""
+                yield Probed(found.place, f"worker-{number}", not cause, "" if cause else found.name, problem, cause)
+
+    plan = plan_of(topology_message_timeout_secs=1, topology_state_checkpoint_interval_ms=100)
+    with nullcontext() if error is None else pytest.raises(error, match=r"http-address"):
+        check_places(plan, probe)
     assert files_in(tmp_path) == []
 
 
