@@ -16,7 +16,7 @@ from anchorbolt.engine.submit.place_errors import CANNOT_WRITE, Place, failure, 
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.probe import OF_DRIVER, Cause, Probed, probe_places
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import Folder, join, local_path
+from anchorbolt.util.locations import Folder, Locations, join, local_path
 from anchorbolt.util.locations.paths import on_one_file_system
 from anchorbolt.util.retry import RetryPolicy
 
@@ -28,13 +28,14 @@ RunProbe = Callable[[Sequence[str], str, bytes], Iterable[Probed]]
 """Runs `probe_places` in tasks on the machines of the cluster, with the workers' locations; returns what they found."""
 
 
-def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None:
+def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None, locations: Locations | None = None) -> None:
     """Check all places of a run; nothing of the run is written. A file system that is away is waited for.
 
     Args:
         plan: The plan, on the driver.
         run_probe: None if tasks run on this machine only: then the driver does what they would do, and on a local disk
             only asks whether it may write.
+        locations: What the driver opens places with; by default the plan's. They must not wait by themselves.
 
     Raises:
         ConfigError: A place cannot be used; the message says what to set.
@@ -55,26 +56,28 @@ def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None
                 key=LOCATION,
             )
     RetryPolicy(plan.settings.message_timeout_secs * 1000).until_available(
-        lambda: _check(plan, checkpoint, directories, run_probe)
+        lambda: _check(plan, plan.locations if locations is None else locations, checkpoint, directories, run_probe)
     )
 
 
-def _check(plan: ExecutionPlan, checkpoint: Place, directories: list[Place], run_probe: RunProbe | None) -> None:
+def _check(
+    plan: ExecutionPlan, locations: Locations, checkpoint: Place, directories: list[Place], run_probe: RunProbe | None
+) -> None:
     places = [checkpoint, *directories]
     letters = plan.settings.dead_letter
     if isinstance(letters, str) and not letters.startswith(REDIS_STREAM):
         place = Place(plan.locations.qualified(letters), "the directory of dead letters", DEAD_LETTER)
-        _check_on_driver(plan, place)
+        _check_on_driver(locations, place)
     if run_probe is None and local_path(checkpoint.location) is not None:
         for place in places:
-            _check_on_driver(plan, place)
+            _check_on_driver(locations, place)
         return
-    _Probe(plan, places, run_probe).run()
+    _Probe(plan, locations, places, run_probe).run()
 
 
-def _check_on_driver(plan: ExecutionPlan, place: Place) -> None:
+def _check_on_driver(locations: Locations, place: Place) -> None:
     """Check a place that only the driver writes to."""
-    folder, path = plan.locations.open(place.location), local_path(place.location)
+    folder, path = locations.open(place.location), local_path(place.location)
     if path is not None:
         there = next(parent for parent in (path, *path.parents) if parent.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
@@ -94,11 +97,13 @@ def _probe_name() -> str:
 
 
 class _Probe:
-    def __init__(self, plan: ExecutionPlan, places: list[Place], run_probe: RunProbe | None) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, locations: Locations, places: list[Place], run_probe: RunProbe | None
+    ) -> None:
         self._plan = plan
         self._run_probe: RunProbe = self._in_this_process if run_probe is None else run_probe
         self._name = _probe_name()
-        self._folders = {place: plan.locations.open(place.location) for place in places}
+        self._folders = {place: locations.open(place.location) for place in places}
 
     def run(self) -> None:
         """Write as the driver, then as tasks, and look at what those wrote; remove it all in any case."""
@@ -107,8 +112,10 @@ class _Probe:
         of_tasks = self._plan.places_of_tasks or ([checkpoint.location] if local_path(checkpoint.location) else [])
         places = list(dict.fromkeys(of_tasks))
         made = sorted({each for place in self._folders for each in _missing_directories(place)}, reverse=True)
+        begun: list[Folder] = []
         try:
             for place, folder in self._folders.items():
+                begun.append(folder)
                 _write(place, folder, self._name)
             found = self._found_by_tasks(places) if places else []
             tasks = max(Counter(each.place for each in found).values(), default=1)
@@ -121,7 +128,7 @@ class _Probe:
             for place, folder in self._folders.items():
                 _remove(place, folder, self._name)
         except BaseException:
-            for folder in self._folders.values():
+            for folder in begun:
                 with suppress(OSError):
                     folder.remove_tree(self._name)
             for directory in made:  # those in others first
