@@ -6,8 +6,11 @@ from typing import NamedTuple
 
 from anchorbolt.engine.task.probe import Cause, cause_of
 from anchorbolt.errors import ConfigError, LocationUnavailable
+from anchorbolt.util.locations.paths import uri_of
 
 CANNOT_WRITE = "cannot be written by the driver"
+
+_S3 = ("s3a", "s3")
 
 
 class Place(NamedTuple):
@@ -44,6 +47,13 @@ def _advice(place: Place, cause: str) -> str:
     another = f"set {place.key} to" if place.key else "give the sink"
     if cause == Cause.GONE:
         return f"Create the bucket, or {another} a location in another one."
+    uri = uri_of(place.location)
+    if cause == Cause.ACCESS and uri is not None and uri.scheme in _S3:
+        return (
+            "Set keys that may read, write and delete there, in spark-defaults.conf: fs.s3a.access.key and "
+            "fs.s3a.secret.key, or fs.s3a.aws.credentials.provider, each with spark.hadoop. before its name. Those of "
+            f"the bucket, fs.s3a.bucket.{uri.authority}.…, count more. Or {another} a location in another bucket."
+        )
     if cause == Cause.NO_WEB_SERVER:
         return (
             "The driver reaches this HDFS, but no task does, because tasks speak WebHDFS. Set that setting, with "

@@ -1,6 +1,7 @@
 """What tasks do in the check before a run: each looks at the run's places from its machine, and writes there."""
 
 import errno
+import re
 import socket
 import uuid
 from collections.abc import Iterator, Sequence
@@ -14,13 +15,16 @@ OF_DRIVER = "driver"
 """The file that the driver has written in the folder of the probe."""
 
 
-_REFUSALS = (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
+_REFUSALS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
+# As pyarrow has it, which raises a plain `OSError` for it.
+_KEYS_REFUSED = re.compile(r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH)\b")
 
 
 class Cause(str, Enum):
     """Why a place cannot be used."""
 
     REFUSED = "refused"  # its file system says what does not change by waiting
+    ACCESS = "access"  # its file system refuses the keys or the user
     GONE = "gone"  # its store has no such bucket
     AWAY = "away"  # its file system gave no answer, or one that may change by itself
     NO_WEB_SERVER = "no web server"  # nothing listens at the web address of its HDFS
@@ -63,4 +67,6 @@ def cause_of(error: OSError) -> Cause:
         return Cause.GONE
     if isinstance(error, NoWebServer):
         return Cause.NO_WEB_SERVER
+    if isinstance(error, PermissionError) or _KEYS_REFUSED.search(str(error)):
+        return Cause.ACCESS
     return Cause.REFUSED if isinstance(error, _REFUSALS) or error.errno == errno.EROFS else Cause.AWAY

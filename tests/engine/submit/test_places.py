@@ -261,6 +261,41 @@ def test_a_bucket_that_does_not_exist_is_refused_at_once(
     assert files_in(tmp_path) == []
 
 
+DENIED = "When reading information for key 'x' in bucket 'jobs': AWS Error ACCESS_DENIED during HeadObject operation"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "error", "is_task"),
+    [
+        ("s3a", PermissionError("AccessDeniedException: The AWS Access Key Id does not exist"), False),
+        ("s3a", PermissionError("AccessDeniedException: The AWS Access Key Id does not exist"), True),
+        ("s3a", OSError(DENIED), True),  # as pyarrow raises it
+        ("hdfs", PermissionError("AccessControlException: Permission denied"), False),
+    ],
+)
+def test_keys_that_an_s3_refuses_are_told_by_the_names_of_their_settings(
+    plan_of: PlanOf, tmp_path: Path, scheme: str, error: OSError, is_task: bool
+) -> None:
+    class Refuses(_Mounted):
+        def replace(self, name: str, data: bytes) -> None:
+            raise error
+
+        def read(self, name: str) -> bytes:
+            raise error
+
+    def opens(kind: type[LocalFolder]) -> Callable[[str], Folder]:
+        return lambda location: kind(location, tmp_path / "disk" / location.partition("://")[2])
+
+    driver = Machine(tmp_path, opens(_Mounted if is_task else Refuses))
+    worker = Machine(tmp_path, opens(Refuses))
+    conf = {"topology_checkpoint_location": f"{scheme}://jobs/checkpoint"}
+    with pytest.raises(ConfigError, match=str(error)) as caught:
+        check_places(plan_of(out=f"{scheme}://jobs/out", locations=driver, **conf), on(worker))
+    names = {"fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.aws.credentials.provider", "fs.s3a.bucket.jobs."}
+    assert {name for name in names if name in caught.value.message} == (names if scheme == "s3a" else set())
+    assert files_in(tmp_path) == []
+
+
 def test_directories_that_the_check_has_made_are_removed_if_it_refuses(plan_of: PlanOf, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     conf = {"topology_checkpoint_location": str(tmp_path / "a" / "b" / "checkpoint")}
