@@ -14,6 +14,7 @@ from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
 from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
 from anchorbolt.engine.spark.locations.probe import run_probe
+from anchorbolt.engine.spark.locations.quick_locations import quick_locations
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import (
     build_session,
@@ -100,7 +101,8 @@ class SparkCluster:
         uses_hdfs = any(place.startswith("hdfs:") for place in plan.places_of_tasks)
         ship(spark.sparkContext, for_hdfs=uses_hdfs)
         use_checkpoint_location(session, plan.checkpoint_location)
-        check_places(plan, None if local else partial(run_probe, session, plan))
+        with quick_locations(session) as locations:
+            check_places(plan, None if local else partial(run_probe, session, plan), locations)
         folder = plan.open_location()
         runner = SparkBatchRunner(session, plan) if plan.batch_spout else SparkRunner(session, plan, folder)
         return SparkRunHandle(plan, folder, runner, runner.waves, on_wave, until_empty=until_empty, start=start)

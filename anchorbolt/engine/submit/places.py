@@ -7,43 +7,35 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from anchorbolt.checkpoint.letters.letter_store import REDIS_STREAM
 from anchorbolt.config.settings import DEAD_LETTER
+from anchorbolt.engine.submit.place_errors import CANNOT_WRITE, Place, failure, using
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.probe import OF_DRIVER, Probed, is_refusal, probe_places
-from anchorbolt.errors import ConfigError, LocationUnavailable
-from anchorbolt.util.locations import Folder, join, local_path
+from anchorbolt.engine.task.probe import OF_DRIVER, Cause, Probed, probe_places
+from anchorbolt.errors import ConfigError
+from anchorbolt.util.locations import Folder, Locations, join, local_path
 from anchorbolt.util.locations.paths import on_one_file_system
 from anchorbolt.util.retry import RetryPolicy
 
 LOCATION = "topology.checkpoint.location"
 
-_CANNOT_WRITE = "cannot be written by the driver"
 _CONTENT = b"anchorbolt writes this before a run and removes it\n"
 
 RunProbe = Callable[[Sequence[str], str, bytes], Iterable[Probed]]
 """Runs `probe_places` in tasks on the machines of the cluster, with the workers' locations; returns what they found."""
 
 
-class Place(NamedTuple):
-    """A place that a run writes to."""
-
-    location: str  # qualified
-    what: str  # what it is for the user
-    key: str  # the setting that names it; empty if it is the argument of a sink
-
-
-def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None:
+def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None, locations: Locations | None = None) -> None:
     """Check all places of a run; nothing of the run is written. A file system that is away is waited for.
 
     Args:
         plan: The plan, on the driver.
         run_probe: None if tasks run on this machine only: then the driver does what they would do, and on a local disk
             only asks whether it may write.
+        locations: What the driver opens places with; by default the plan's. They must not wait by themselves.
 
     Raises:
         ConfigError: A place cannot be used; the message says what to set.
@@ -64,30 +56,32 @@ def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None
                 key=LOCATION,
             )
     RetryPolicy(plan.settings.message_timeout_secs * 1000).until_available(
-        lambda: _check(plan, checkpoint, directories, run_probe)
+        lambda: _check(plan, plan.locations if locations is None else locations, checkpoint, directories, run_probe)
     )
 
 
-def _check(plan: ExecutionPlan, checkpoint: Place, directories: list[Place], run_probe: RunProbe | None) -> None:
+def _check(
+    plan: ExecutionPlan, locations: Locations, checkpoint: Place, directories: list[Place], run_probe: RunProbe | None
+) -> None:
     places = [checkpoint, *directories]
     letters = plan.settings.dead_letter
     if isinstance(letters, str) and not letters.startswith(REDIS_STREAM):
         place = Place(plan.locations.qualified(letters), "the directory of dead letters", DEAD_LETTER)
-        _check_on_driver(plan, place)
+        _check_on_driver(locations, place)
     if run_probe is None and local_path(checkpoint.location) is not None:
         for place in places:
-            _check_on_driver(plan, place)
+            _check_on_driver(locations, place)
         return
-    _Probe(plan, places, run_probe).run()
+    _Probe(plan, locations, places, run_probe).run()
 
 
-def _check_on_driver(plan: ExecutionPlan, place: Place) -> None:
+def _check_on_driver(locations: Locations, place: Place) -> None:
     """Check a place that only the driver writes to."""
-    folder, path = plan.locations.open(place.location), local_path(place.location)
+    folder, path = locations.open(place.location), local_path(place.location)
     if path is not None:
         there = next(parent for parent in (path, *path.parents) if parent.exists())
         if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-            raise _refused(place, f"cannot be written: {there} is not a directory that this user may write")
+            raise failure(place, f"cannot be written: {there} is not a directory that this user may write")
         return
     probe = _probe_name()
     try:
@@ -103,11 +97,13 @@ def _probe_name() -> str:
 
 
 class _Probe:
-    def __init__(self, plan: ExecutionPlan, places: list[Place], run_probe: RunProbe | None) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, locations: Locations, places: list[Place], run_probe: RunProbe | None
+    ) -> None:
         self._plan = plan
         self._run_probe: RunProbe = self._in_this_process if run_probe is None else run_probe
         self._name = _probe_name()
-        self._folders = {place: plan.locations.open(place.location) for place in places}
+        self._folders = {place: locations.open(place.location) for place in places}
 
     def run(self) -> None:
         """Write as the driver, then as tasks, and look at what those wrote; remove it all in any case."""
@@ -116,10 +112,12 @@ class _Probe:
         of_tasks = self._plan.places_of_tasks or ([checkpoint.location] if local_path(checkpoint.location) else [])
         places = list(dict.fromkeys(of_tasks))
         made = sorted({each for place in self._folders for each in _missing_directories(place)}, reverse=True)
+        begun: list[Folder] = []
         try:
             for place, folder in self._folders.items():
+                begun.append(folder)
                 _write(place, folder, self._name)
-            found = list(self._run_probe(places, self._name, _CONTENT)) if places else []
+            found = self._found_by_tasks(places) if places else []
             tasks = max(Counter(each.place for each in found).values(), default=1)
             for place in self._folders:
                 if place.location in places:
@@ -130,7 +128,7 @@ class _Probe:
             for place, folder in self._folders.items():
                 _remove(place, folder, self._name)
         except BaseException:
-            for folder in self._folders.values():
+            for folder in begun:
                 with suppress(OSError):
                     folder.remove_tree(self._name)
             for directory in made:  # those in others first
@@ -138,35 +136,55 @@ class _Probe:
                     directory.rmdir()
             raise
 
+    def _found_by_tasks(self, places: Sequence[str]) -> list[Probed]:
+        found = list(self._run_probe(places, self._name, _CONTENT))
+        only_drivers = [place for place in self._folders if _has_no_web_server(place, found)]
+        if not only_drivers:
+            return found
+        for place in only_drivers:
+            self._names(place)
+        # It answers the driver. If it had only started again meanwhile, it answers tasks now.
+        return list(self._run_probe(places, self._name, _CONTENT))
+
+    def _names(self, place: Place) -> set[str]:
+        with using(place, "cannot be listed by the driver"):
+            return set(self._folders[place].names(self._name))
+
     def _in_this_process(self, places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
         return probe_places(self._plan.locations.for_workers(places), places, probe, content)
 
     def _check_tasks(self, place: Place, found: list[Probed], tasks: int) -> None:
         if len(found) != tasks:
-            raise _refused(place, f"was looked at by {len(found)} tasks instead of {tasks}")
-        with _writing(place, "cannot be listed by the driver"):
-            names = set(self._folders[place].names(self._name))
+            raise failure(place, f"was looked at by {len(found)} tasks instead of {tasks}")
+        names = self._names(place)
         for each in found:
             if each.problem:
-                fails = _away if each.is_away else _refused
-                raise fails(place, f"cannot be used by tasks on the machine {each.host}: {each.problem}")
+                is_one_machines = each.cause == Cause.NO_WEB_SERVER and not _has_no_web_server(place, found)
+                problem = f"cannot be used by tasks on the machine {each.host}: {each.problem}"
+                raise failure(place, problem, Cause.AWAY if is_one_machines else each.cause)
             if not each.sees_driver:
-                raise _refused(place, f"is not shared: the machine {each.host} does not see what the driver wrote")
+                raise failure(place, f"is not shared: the machine {each.host} does not see what the driver wrote")
             if each.name not in names:
-                raise _refused(place, f"is not shared: the driver does not see what the machine {each.host} wrote")
+                raise failure(place, f"is not shared: the driver does not see what the machine {each.host} wrote")
 
     def _check_move(self, checkpoint: Place, place: Place, name: str) -> None:
         """Move a task's file from the checkpoint location to a sink's directory and back, as a sink is published."""
         there, back = self._folders[place], self._folders[checkpoint]
         name = join(self._name, name)
         problem = f"files cannot be moved there from {checkpoint.location}"
-        with _writing(place, problem, waits=False):  # writing there has just worked
+        with using(place, problem, waits=False):  # writing there has just worked
             there.move_in(join(checkpoint.location, name), f"{name}-moved")
-        with _writing(place, problem):
+        with using(place, problem):
             if there.read(f"{name}-moved") != _CONTENT:
-                raise _refused(place, "changes the content of files that are moved there")
-        with _writing(place, problem, waits=False):
+                raise failure(place, "changes the content of files that are moved there")
+        with using(place, problem, waits=False):
             back.move_in(join(place.location, f"{name}-moved"), name)
+
+
+def _has_no_web_server(place: Place, found: list[Probed]) -> bool:
+    """Return whether nothing listened, for any task, at the web address of the HDFS of a place."""
+    causes = [each.cause for each in found if each.place == place.location]
+    return bool(causes) and all(cause == Cause.NO_WEB_SERVER for cause in causes)
 
 
 def _missing_directories(place: Place) -> Iterator[Path]:
@@ -177,41 +195,15 @@ def _missing_directories(place: Place) -> Iterator[Path]:
 
 def _write(place: Place, folder: Folder, probe: str) -> None:
     """Write the driver's file; twice where the run replaces files, which some buckets never allow."""
-    with _writing(place):
+    with using(place):
         if place.key:
             folder.replace(join(probe, OF_DRIVER), b"the first content\n")
-    with _writing(place, "the driver cannot replace a file there" if place.key else _CANNOT_WRITE):
+    with using(place, "the driver cannot replace a file there" if place.key else CANNOT_WRITE):
         folder.replace(join(probe, OF_DRIVER), _CONTENT)
 
 
 def _remove(place: Place, folder: Folder, probe: str) -> None:
-    with _writing(place, "files cannot be removed there by the driver"):
+    with using(place, "files cannot be removed there by the driver"):
         folder.remove_tree(probe)
         if folder.exists(probe):
-            raise _refused(place, f"does not remove files: {probe} is still there")
-
-
-@contextmanager
-def _writing(place: Place, problem: str = _CANNOT_WRITE, *, waits: bool = True) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        fails = _away if waits and not is_refusal(error) else _refused
-        raise fails(place, f"{problem}: {error}") from error
-
-
-def _away(place: Place, problem: str) -> LocationUnavailable:
-    return LocationUnavailable(
-        f"{place.what}, {place.location}, {problem}. See whether its servers run and can be reached, or name another "
-        "location. Nothing was started."
-    )
-
-
-def _refused(place: Place, problem: str) -> ConfigError:
-    setting = f"Set {place.key} to" if place.key else "Give the sink"
-    return ConfigError(
-        f"{place.what}, {place.location}, {problem}. {setting} a location that the driver and every machine that runs "
-        "tasks can write: a URI such as hdfs: or s3a:, or a directory that is mounted on all of them. Nothing was "
-        "started.",
-        key=place.key or None,
-    )
+            raise failure(place, f"does not remove files: {probe} is still there")

@@ -8,6 +8,7 @@ uses `anchorbolt.engine.spark.locations` instead.
 from anchorbolt.util.locations.folder import FileSystemGone as FileSystemGone
 from anchorbolt.util.locations.folder import Folder as Folder
 from anchorbolt.util.locations.folder import Locations as Locations
+from anchorbolt.util.locations.folder import NoWebServer as NoWebServer
 from anchorbolt.util.locations.paths import BaseLocation as BaseLocation
 from anchorbolt.util.locations.paths import join as join
 from anchorbolt.util.locations.paths import local_path as local_path

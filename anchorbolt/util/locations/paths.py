@@ -17,7 +17,7 @@ _AUTHORITY = re.compile(rf"([^@:\[\]\s]+@)?{_HOST}(,{_HOST})*")
 
 
 class Uri(NamedTuple):
-    """The parts of a remote location. Its path is written as Hadoop does; if qualified, it is empty or absolute."""
+    """The parts of a remote location. Its path is written as Hadoop does; if qualified, it is absolute."""
 
     scheme: str
     authority: str
@@ -70,6 +70,8 @@ def uri_of(location: str) -> Uri | None:
 def qualified(location: str, base: BaseLocation) -> str:
     """Return a location with its file system, as Spark does; an absolute path if the base is the local disk.
 
+    A URI without a path names the root of its file system, as `s3a://bucket/` does; Spark itself refuses it.
+
     Raises `ConfigError` for what Hadoop, or WebHDFS, cannot use, and for a URI that holds a password.
     """
     _check(location)
@@ -77,7 +79,7 @@ def qualified(location: str, base: BaseLocation) -> str:
     default = uri_of(base.root)
     if uri is not None:
         takes_authority = not uri.authority and default is not None and default.scheme == uri.scheme
-        return f"{base.root if takes_authority else uri.root}{uri.path}"
+        return f"{base.root if takes_authority else uri.root}{uri.path or '/'}"
     assert path is not None, "each location is remote or has a path"
     if default is None:
         return _normalised(os.path.abspath(os.path.join(base.directory, path)))

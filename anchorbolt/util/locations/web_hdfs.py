@@ -7,14 +7,16 @@ and requests are installed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import requests
 from fsspec.implementations.webhdfs import WebHDFile, WebHDFS  # type: ignore[import-untyped]
 from requests.adapters import HTTPAdapter
+
+from anchorbolt.util.locations.folder import NoWebServer
 
 _CONNECT_S, _ANSWER_S = 10, 60
 _APPEND_BYTES = 16 << 20
@@ -59,7 +61,7 @@ class StrictWebHDFS(WebHDFS):  # type: ignore[misc]
         **more: Any,
     ) -> requests.Response:
         """Ask the NameNode that was active last, or the next one that is."""
-        failures: list[str] = []
+        failures: dict[str, OSError] = {}
         for node in list(self._nodes):
             try:
                 answer: requests.Response = self.session.request(
@@ -70,14 +72,12 @@ class StrictWebHDFS(WebHDFS):  # type: ignore[misc]
                     allow_redirects=redirect,
                 )
             except (NotActive, requests.ConnectionError, requests.Timeout) as error:
-                if len(self._nodes) == 1:
-                    raise
-                failures.append(f"{node}: {error}")
+                failures[node] = error
                 continue
             if node != self._nodes[0]:
                 self._nodes = sorted(self._nodes, key=lambda each: each != node)
             return answer
-        raise OSError(f"no NameNode is active: {'; '.join(failures)}")
+        raise _unanswered(failures)
 
     def _open(self, path: str, mode: str = "rb", block_size: int | None = None, **options: Any) -> Any:
         with _understood():
@@ -152,6 +152,32 @@ def _problem_of(answer: requests.Response) -> OSError:
         return kind(f"{host} answers {answer.status_code} {answer.reason}")
     kind = NotActive if name in _NOT_ACTIVE else _KINDS.get(name, OSError)
     return kind(f"{name}: {text}")
+
+
+def _unanswered(failures: Mapping[str, OSError]) -> OSError:
+    """Return the error of a request that failed at each NameNode. If none can be reached, it says where that is set."""
+    causes = {node: _connection_failure(node, error) for node, error in failures.items()}
+    if all(causes.values()):
+        setting = f"dfs.namenode.{next(iter(causes)).partition(':')[0]}-address"
+        setting = f"{setting}.<name service>.<NameNode>" if len(causes) > 1 else setting
+        addresses = ", ".join(f"{urlsplit(node).netloc}: {cause}" for node, cause in causes.items())
+        kind = NoWebServer if all(isinstance(each, ConnectionRefusedError) for each in causes.values()) else OSError
+        return kind(f"the NameNode cannot be reached at its web address, which {setting} names ({addresses})")
+    if len(failures) == 1:
+        return next(iter(failures.values()))
+    return OSError(f"no NameNode is active: {'; '.join(f'{node}: {error}' for node, error in failures.items())}")
+
+
+def _connection_failure(node: str, error: OSError) -> BaseException | None:
+    """Return why there is no connection to a NameNode; None if it is another failure, or one of a DataNode."""
+    if not isinstance(error, requests.ConnectionError) or error.request is None:
+        return None
+    if not str(error.request.url).startswith(node):
+        return None
+    cause: BaseException = error
+    while inner := cause.__cause__ or cause.__context__:
+        cause = inner
+    return cause
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
-from anchorbolt.engine.task.probe import Probed, probe_places
+from anchorbolt.engine.task.probe import Cause, Probed, probe_places
 from anchorbolt.errors import ConfigError, LocationUnavailable
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.util.locations import Folder, WorkerLocations
+from anchorbolt.util.locations import FileSystemGone, Folder, WorkerLocations
 from anchorbolt.util.locations.local_folder import LocalFolder
 from tests.engine.jobs import feeder, word_count
 
@@ -197,11 +198,36 @@ def test_a_file_system_that_is_away_for_a_moment_is_waited_for(
 
     def probe(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
         if is_task and next(answers):
-            return (Probed(place, "worker", False, "", "no DataNode", True) for place in places)
+            return (Probed(place, "worker", False, "", "no DataNode", Cause.AWAY) for place in places)
         return probe_places(driver, places, probe, content)
 
     check_places(plan_of(locations=driver), probe)
     assert Away.left == 0
+    assert files_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("rounds", "error"),
+    [
+        ([["no web server"] * 2] * 2, ConfigError),
+        ([["no web server"] * 2, ["", ""]], None),  # it had only started again
+        ([["no web server", ""]] * 9, LocationUnavailable),  # the fault of one machine
+    ],
+)
+def test_an_hdfs_that_answers_the_driver_and_no_task_lacks_its_web_address(
+    plan_of: PlanOf, tmp_path: Path, rounds: list[list[str]], error: type[Exception] | None
+) -> None:
+    machine, causes = Machine(tmp_path / "disk"), iter(rounds)
+
+    def probe(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
+        for number, cause in enumerate(next(causes)):
+            for found in probe_places(machine, places, probe, content):
+                problem = "dfs.namenode.http-address is not set" if cause else ""
+                yield Probed(found.place, f"worker-{number}", not cause, "" if cause else found.name, problem, cause)
+
+    plan = plan_of(topology_message_timeout_secs=1, topology_state_checkpoint_interval_ms=100)
+    with nullcontext() if error is None else pytest.raises(error, match=r"http-address"):
+        check_places(plan, probe)
     assert files_in(tmp_path) == []
 
 
@@ -215,6 +241,59 @@ def test_a_file_system_that_stays_away_ends_the_start(
             plan_of(locations=driver, topology_message_timeout_secs=1, topology_state_checkpoint_interval_ms=100),
             on(driver),
         )
+
+
+@pytest.mark.parametrize(("gone", "advice"), [("checkpoint", LOCATION), ("out", "give the sink"), ("dead", LETTERS)])
+def test_a_bucket_that_does_not_exist_is_refused_at_once(
+    plan_of: PlanOf, tmp_path: Path, gone: str, advice: str
+) -> None:
+    class NoBucket(_Mounted):
+        def replace(self, name: str, data: bytes) -> None:
+            raise FileSystemGone("UnknownStoreException: the specified bucket does not exist")
+
+    def open_here(location: str) -> Folder:
+        kind = NoBucket if location.endswith(gone) else _Mounted
+        return kind(location, tmp_path / "disk" / location.partition("://")[2])
+
+    locations = Machine(tmp_path, open_here)
+    with pytest.raises(ConfigError, match=rf"Create the bucket, or .*{advice}"):
+        check_places(plan_of(locations=locations, topology_dead_letter="dead"), on(locations))
+    assert files_in(tmp_path) == []
+
+
+DENIED = "When reading information for key 'x' in bucket 'jobs': AWS Error ACCESS_DENIED during HeadObject operation"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "error", "is_task"),
+    [
+        ("s3a", PermissionError("AccessDeniedException: The AWS Access Key Id does not exist"), False),
+        ("s3a", PermissionError("AccessDeniedException: The AWS Access Key Id does not exist"), True),
+        ("s3a", OSError(DENIED), True),  # as pyarrow raises it
+        ("hdfs", PermissionError("AccessControlException: Permission denied"), False),
+    ],
+)
+def test_keys_that_an_s3_refuses_are_told_by_the_names_of_their_settings(
+    plan_of: PlanOf, tmp_path: Path, scheme: str, error: OSError, is_task: bool
+) -> None:
+    class Refuses(_Mounted):
+        def replace(self, name: str, data: bytes) -> None:
+            raise error
+
+        def read(self, name: str) -> bytes:
+            raise error
+
+    def opens(kind: type[LocalFolder]) -> Callable[[str], Folder]:
+        return lambda location: kind(location, tmp_path / "disk" / location.partition("://")[2])
+
+    driver = Machine(tmp_path, opens(_Mounted if is_task else Refuses))
+    worker = Machine(tmp_path, opens(Refuses))
+    conf = {"topology_checkpoint_location": f"{scheme}://jobs/checkpoint"}
+    with pytest.raises(ConfigError, match=str(error)) as caught:
+        check_places(plan_of(out=f"{scheme}://jobs/out", locations=driver, **conf), on(worker))
+    names = {"fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.aws.credentials.provider", "fs.s3a.bucket.jobs."}
+    assert {name for name in names if name in caught.value.message} == (names if scheme == "s3a" else set())
+    assert files_in(tmp_path) == []
 
 
 def test_directories_that_the_check_has_made_are_removed_if_it_refuses(plan_of: PlanOf, tmp_path: Path) -> None:

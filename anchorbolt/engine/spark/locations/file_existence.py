@@ -29,7 +29,7 @@ def missing_files(session: SparkSession, uris: Iterable[str]) -> list[str]:
     for folder, files in by_folder.items():
         paths = [unquote(each) for each in files]
         with hadoop_errors():
-            fs = hadoop.path(paths[0]).getFileSystem(hadoop.configuration)
+            fs = hadoop.file_system(paths[0])
             if len(paths) <= _MOST_ASKED_EACH:
                 gone += [path for path in paths if not fs.exists(hadoop.path(path))]
             else:

@@ -22,6 +22,10 @@ class Hadoop:
     def path(self, location: str) -> Any:
         return self.fs.Path(location)
 
+    def file_system(self, location: str) -> Any:
+        """Return the file system of a location; Hadoop shares it in the whole JVM."""
+        return self.path(location).getFileSystem(self.configuration)
+
     def rename_over(self, origin: Any, target: Any) -> None:
         """Rename a file, over an existing one if there is one: on HDFS atomically."""
         context = self.fs.FileContext.getFileContext(target.toUri(), self.configuration)

@@ -26,7 +26,7 @@ class HadoopFolder:
         self.location = location
         self._hadoop = hadoop
         with hadoop_errors():
-            self._fs = hadoop.path(location).getFileSystem(hadoop.configuration)
+            self._fs = hadoop.file_system(location)
             self._is_object_store = self._fs.getUri().getScheme() in OBJECT_STORES
         self._made: set[str] = set()
 

@@ -18,9 +18,14 @@ from anchorbolt.util.locations.worker_locations import WorkerLocations
 class HadoopLocations:
     """See `Locations`. A location on the local disk is opened without Hadoop."""
 
-    def __init__(self, session: SparkSession) -> None:
-        """Use the Hadoop configuration of a session. Raises `ConfigError` if its `fs.defaultFS` cannot be used."""
-        self._hadoop = Hadoop(session)
+    def __init__(self, session: SparkSession, hadoop: Hadoop | None = None) -> None:
+        """Use the Hadoop configuration of a session. Raises `ConfigError` if its `fs.defaultFS` cannot be used.
+
+        Args:
+            session: The session.
+            hadoop: Opens file systems in its place, with settings of its own.
+        """
+        self._hadoop = Hadoop(session) if hadoop is None else hadoop
         self.base = self._base()
 
     def qualified(self, location: str) -> str:

@@ -249,7 +249,7 @@ class _Stream:
 )
 def test_an_object_store_does_not_show_what_was_written_in_part(scheme: str, abortable: bool, ended: list[str]) -> None:
     stream, hadoop = _Stream(abortable=abortable), Mock()
-    fs = hadoop.path.return_value.getFileSystem.return_value
+    fs = hadoop.file_system.return_value
     fs.getUri.return_value.getScheme.return_value = scheme
     fs.create.return_value = stream
     with pytest.raises(OSError, match="connection reset"):
@@ -259,7 +259,7 @@ def test_an_object_store_does_not_show_what_was_written_in_part(scheme: str, abo
 
 def test_a_large_file_is_read_in_few_calls_through_py4j() -> None:
     data, hadoop = b"z" * 3_000_000, Mock()
-    read = hadoop.path.return_value.getFileSystem.return_value.open.return_value.readNBytes
+    read = hadoop.file_system.return_value.open.return_value.readNBytes
     read.side_effect = io.BytesIO(data).read
     assert HadoopFolder(hadoop, "hdfs://host/a").read("large") == data
     assert read.call_count <= 4

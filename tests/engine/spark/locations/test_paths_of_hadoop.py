@@ -16,7 +16,7 @@ BASES = {
 LOCATIONS = (
     *("out", "./out/", "a/../b", "/out", "/a//b/", "/x/../y", "/a b", "/a%20b", "/a#b", "/a:b", "/"),
     *("file:///tmp/a%20b", "file:/tmp/a?b", "file:///tmp/a#b", "file:/tmp/x/../y", "file:///a//b/"),
-    *("s3a://b/a//b", "s3a://b/a/../b", "s3a://b//a", "s3a://b/a/", "s3a://b", "s3a://b/", "s3a://b/a?b#c%20d"),
+    *("s3a://b/a//b", "s3a://b/a/../b", "s3a://b//a", "s3a://b/a/", "s3a://b/", "s3a://b/a?b#c%20d"),
     *("hdfs://h/a/./b", "hdfs://h:1/a/../b", "hdfs:///a", "hdfs:/a", "abfss://box@host/a", "hdfs://[::1]:8020/a"),
 )
 

@@ -1,0 +1,81 @@
+"""The check before a run says within seconds that a file system does not answer, and leaves Spark's settings alone."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anchorbolt.engine.spark.locations.hadoop import Hadoop
+from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
+from anchorbolt.engine.spark.locations.quick_locations import quick_locations
+from anchorbolt.engine.submit.places import check_places
+from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.errors import LocationUnavailable
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from tests.engine.jobs import feeder, word_count
+from tests.engine.spark.locations.conftest import hadoop_settings
+from tests.servers.s3_server import S3Server
+
+BUCKET = "quick"
+
+
+@pytest.fixture(scope="module")
+def overloaded() -> Iterator[str]:
+    """An S3 that answers each request that it has too many."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.send_response(503)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        do_GET = do_HEAD = do_PUT = do_DELETE = do_POST = answer  # noqa: N815 - names of the base class
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "overloaded"])
+def test_an_s3_that_does_not_answer_is_waited_for_as_long_as_is_set(
+    request: pytest.FixtureRequest, spark: SparkSession, s3: S3Server, endpoint: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = endpoint if "://" in endpoint else request.getfixturevalue(endpoint)
+    # The settings of the bucket count more than those of all buckets: also of those that say how long to wait.
+    patience = {f"fs.s3a.bucket.{BUCKET}.retry.limit": "9", f"fs.s3a.bucket.{BUCKET}.endpoint": address}
+    conf = {"topology.checkpoint.location": f"s3a://{BUCKET}/a", "topology.message.timeout.secs": 2}
+    with hadoop_settings(spark, patience):
+        plan = prepare_plan(
+            word_count(feeder("a")), conf, memory=MemoryStateProvider(), locations=HadoopLocations(spark)
+        )
+        began = time.monotonic()
+        with quick_locations(spark) as locations, pytest.raises(LocationUnavailable, match="cannot be written"):
+            check_places(plan, None, locations)
+        assert time.monotonic() - began < 20, "Hadoop itself waits for minutes"
+        assert "waiting for the file system" in caplog.text
+        left = Hadoop(spark).file_system(f"s3a://{BUCKET}/a").getConf()
+        assert left.get(f"fs.s3a.bucket.{BUCKET}.retry.limit") == "9"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["s3a", "hdfs"])
+def test_a_server_that_accepts_a_connection_and_says_nothing_is_given_up_on(
+    spark: SparkSession, s3: S3Server, scheme: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        place = f"s3a://{BUCKET}/a" if scheme == "s3a" else f"hdfs://{address}/a"
+        with hadoop_settings(spark, {f"fs.s3a.bucket.{BUCKET}.endpoint": f"http://{address}"}):
+            began = time.monotonic()
+            with quick_locations(spark) as locations, pytest.raises(OSError, match=r"(?i)timeout"):
+                locations.open(place).exists("a")
+            assert time.monotonic() - began < 30, "Hadoop itself waits for minutes"
