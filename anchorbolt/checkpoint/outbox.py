@@ -55,8 +55,13 @@ class Outbox:
             self._publishers[component] = sink.begin_run(run)
 
     def end_run(self) -> None:
+        """Let each sink whose run has begun end it. Does not raise: the run has more to close."""
         while self._publishers:
-            self._publishers.popitem()[1].end_run()
+            component, publisher = self._publishers.popitem()
+            try:
+                publisher.end_run()
+            except Exception:
+                _log.warning("sink %r has failed to end its run", component, exc_info=True)
 
     def check_prepared(self, txid: int, files: Sequence[SinkFile]) -> None:
         """Check that the driver sees the files of a round, so that no rows are decided that it cannot publish.

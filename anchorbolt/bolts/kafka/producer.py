@@ -2,6 +2,10 @@
 
 A connection is never repaired: after any error it is closed, and a new one, with the same `transactional.id`, makes
 Kafka finish or abort what the old one had open, before it reads the marker.
+
+An error that the client raises while another exception is handled keeps that exception for ever, with all that its
+traceback refers to: the client's `KafkaError` gets it as its context, and never releases it. So no call of the client
+that may fail is made in an `except` block.
 """
 
 from __future__ import annotations
@@ -141,13 +145,21 @@ class KafkaConnection:
             raise self._translated(error.args[0]) from error
 
     def close(self) -> None:
-        """Abort what is open, if Kafka answers at once, and close. Never raises."""
+        """Abort what is open, if Kafka answers at once, and close. Never raises. The connection is of no use then."""
+        # On a thread of its own, which handles no exception: most callers handle the error of this connection.
+        thread = threading.Thread(target=self._close, name="anchorbolt-kafka-close", daemon=True)
+        thread.start()
+        thread.join()
+
+    def _close(self) -> None:
         with suppress(KafkaException):
             self._producer.abort_transaction(_ABORT_S)
         with suppress(KafkaException):
             self._producer.purge()
         with suppress(KafkaException, RuntimeError):
             self._consumer.close()
+        # A client ends its threads when nothing refers to it any more, and a traceback may refer to this connection.
+        del self._producer, self._consumer
 
     def _produce(self, message: Message, wait: Patience) -> None:
         self._check_topic(message.topic, wait)
@@ -160,15 +172,14 @@ class KafkaConnection:
                 if self._reason is None:
                     self._producer.abort_transaction(_ABORT_S)  # raises the error after which the client purged
                 raise KafkaException(self._reason or self._undelivered[0])
-            try:
+            with suppress(BufferError):  # the client's queue is full
                 self._producer.produce(message.topic, message.value, message.key, **options)
                 return
-            except BufferError:  # the client's queue is full
-                self._called(lambda: self._producer.poll(_POLL_S))
-                waited = 0.0 if self._has_advanced(wait) else waited + _POLL_S
-                if waited > _SLICE_S:
-                    self._wait_or_raise(KafkaError(KafkaError._TIMED_OUT), wait)
-                    waited = 0.0
+            self._called(lambda: self._producer.poll(_POLL_S))
+            waited = 0.0 if self._has_advanced(wait) else waited + _POLL_S
+            if waited > _SLICE_S:
+                self._wait_or_raise(KafkaError(KafkaError._TIMED_OUT), wait)
+                waited = 0.0
 
     def _has_advanced(self, wait: Patience) -> bool:
         """Return whether Kafka has taken messages since the last call. If so, renew the patience."""
@@ -198,15 +209,13 @@ class KafkaConnection:
             try:
                 return call()
             except KafkaException as error:
-                problem: KafkaError = error.args[0]
-                if not problem.fatal():
-                    self._called(lambda: self._producer.poll(0))  # calls `_note_error`
-                is_final = (
-                    problem.fatal() or problem.txn_requires_abort() or problem.code() in _FENCED | _REFUSED.keys()
-                )
-                if is_final:
-                    raise self._translated(self._reason or problem) from error
-                self._wait_or_raise(problem, wait)
+                failure = error
+            problem: KafkaError = failure.args[0]
+            if not problem.fatal():
+                self._called(lambda: self._producer.poll(0))  # calls `_note_error`
+            if problem.fatal() or problem.txn_requires_abort() or problem.code() in _FENCED | _REFUSED.keys():
+                raise self._translated(self._reason or problem) from failure
+            self._wait_or_raise(problem, wait)
 
     def _in_time(self, call: Callable[..., object], *arguments: Any) -> None:
         """Call a method of the client that may never return: https://github.com/confluentinc/librdkafka/issues/5456.
@@ -235,10 +244,11 @@ class KafkaConnection:
         """Return what a call returns that may run our callbacks. Raises `KafkaException`."""
         try:
             return call()
-        except SystemError:
-            # The client calls `_DebugLog` while it is raising a fatal error, and loses that. Let it raise it again.
-            self._producer.abort_transaction(_ABORT_S)
-            raise
+        except SystemError as error:
+            failure = error
+        # The client calls `_DebugLog` while it is raising a fatal error, and loses that. Let it raise it again.
+        self._producer.abort_transaction(_ABORT_S)
+        raise failure
 
     def _wait_or_raise(self, problem: KafkaError, wait: Patience) -> None:
         unavailable = self._unavailable(problem)

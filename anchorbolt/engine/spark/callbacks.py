@@ -1,8 +1,8 @@
 """What a streaming query of Spark leaves behind in this process and in the JVM, and how it is removed.
 
 For the thread of each query with `foreachBatch`, py4j keeps a connection with a thread in Python. Spark keeps the
-function, and so all that it refers to, until the JVM has collected the query, which the function's own references to
-Java objects prevent. And each session that ever had a query leaves a listener on the event bus.
+function and the error that it raised, and so all that these refer to, until the JVM has collected the query, which
+their own references to Java objects prevent. And each session that ever had a query leaves a listener on the event bus.
 """
 
 import logging
@@ -23,6 +23,7 @@ class BatchCallback:
 
     def __init__(self, session: SparkSession, function: Callable[[DataFrame, int], None]) -> None:
         client = session.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
+        self._called_by_java: dict[str, object] = client.gateway_property.pool.dict
         # Without pinned threads (PYSPARK_PIN_THREAD=false) connections belong to no thread, and are used again.
         self._connection_here = getattr(client, "get_thread_connection", lambda: None)
         self._function: Callable[[DataFrame, int], None] | None = function
@@ -34,8 +35,11 @@ class BatchCallback:
         self._function(frame, batch_id)
 
     def release(self) -> None:
-        """Forget the function and close the connection: the query has ended."""
+        """Forget the function and its error, and close the connection: the query has ended."""
         self._function = None
+        for each in list(self._called_by_java.values()):
+            if getattr(each, "func", None) is self:  # PySpark's own object, which calls this one and keeps its error
+                vars(each).pop("error", None)
         connection, self._connection = self._connection, None
         # The thread that reads from the connection then closes it.
         quiet_shutdown(getattr(connection, "socket", None))

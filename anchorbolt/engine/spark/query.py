@@ -84,9 +84,12 @@ class WaveQuery:
         interval = f"{self._plan.settings.checkpoint_interval_ms} milliseconds"
         writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
         try:
+            self._known.record()
             self.query = writer.start()
-        except PySparkException as error:
+        except BaseException as error:
             self._release()
+            if not isinstance(error, PySparkException):
+                raise
             raise WaveFailed(f"Spark could not start the streaming query: {error}", txid=-1) from error
 
     def stop(self) -> bool:

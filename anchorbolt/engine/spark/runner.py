@@ -36,22 +36,24 @@ class SparkRunner:
     def __init__(self, session: SparkSession, plan: ExecutionPlan, folder: Folder) -> None:
         self._session = session
         self._plan = plan
-        self.jobs = RoundJobs(session, plan)
-        self._commits = RoundJobs(session, plan, self.jobs.pickled)
+        pickled = plan.pickled()
         self._intake: IntakeServer | None = None
         self._query: WaveQuery | None = None
         self._own_rows: DataFrame | None = None  # of the waves without a batch of the query
         self._mixed: tuple[DataFrame, DataFrame] | None = None  # a batch of the query, and the rows of its wave
+        # First what may be refused: nothing is to be closed then.
         self.spouts = driver_spouts(plan, "Spark", (BaseRichSpout, StreamSpout))
         known: KnownSources | None = None
         if plan.graph.stream_spouts:
             known = known_sources(plan, folder)
-            sources = source_rows(session, plan, self.jobs.pickled, known)  # may be refused, so before the intake
+            sources = source_rows(session, plan, pickled, known)
+        if self.spouts is not None and (plan.rich_spout_tasks or plan.replays_letters):
+            self._intake = IntakeServer(session, self.spouts)
         self.calls = call_server(session)
+        self.jobs = RoundJobs(session, plan, pickled)
+        self._commits = RoundJobs(session, plan, pickled)
         self.jobs.calls = None if self.calls is None else self.calls.address
         if self.spouts is not None:
-            if plan.rich_spout_tasks or plan.replays_letters:
-                self._intake = IntakeServer(session, self.spouts)
             self._own_rows = self.jobs.with_bolts(self._intake_rows(session))
         if known is not None:
             # Without rich spouts the whole chain is declared once, which saves planning it for each batch.

@@ -222,3 +222,25 @@ def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:
     conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
     run(LocalCluster(), word_count(feeder("a", "b", "c"), ParquetSink(str(tmp_path / "out"))), conf)
     assert len(list((tmp_path / "checkpoint" / "anchorbolt/outbox").iterdir())) == 1
+
+
+def test_a_sink_that_cannot_end_its_run_keeps_no_other_from_ending_it(caplog: pytest.LogCaptureFixture) -> None:
+    ended = list[str]()
+
+    class Ends(DataFrameSink):
+        def __init__(self, name: str) -> None:
+            super().__init__(lambda frame, txid: None)
+            self.name = name
+
+        def end_run(self) -> None:
+            ended.append(self.name)
+            if self.name == "second":
+                raise OSError("away")
+
+    sinks = {name: Ends(name) for name in ("first", "second")}  # the last one ends first
+    outbox = Outbox(Mock(), sinks, Mock(), WorkerLocations())
+    outbox.begin_run("t", DecisionRecord(), lambda: None)
+    with caplog.at_level(logging.WARNING, "anchorbolt.checkpoint"):
+        outbox.end_run()
+    assert ended == ["second", "first"]
+    assert "'second'" in caplog.text

@@ -1,7 +1,7 @@
 """The error that ends a run if both its wave and Spark's streaming query fail."""
 
 import threading
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
@@ -21,7 +21,7 @@ WRAPPED = StreamingQueryException("An exception was raised by the Python Proxy")
 def started(spout: Mock, ends_with: Exception, folder: Mock | None = None) -> WaveQuery:
     """Return a started query that ends with an error."""
     plan = Mock(**{"graph.stream_spouts": ["lines"]})
-    query = WaveQuery(plan, folder or Mock(), Mock(), Mock(), Mock())
+    query = WaveQuery(plan, folder or Mock(), MagicMock(), Mock(), Mock())
     query.start(spout, Mock(), until_empty=False)
     query.query = Mock()
     query.query.awaitTermination.side_effect = ends_with
