@@ -75,16 +75,15 @@ class WaveQuery:
 
     def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
         self._spout, self._add = spout, add
-        self._known.record()
-        writer = (
-            self._frame.writeStream.foreachBatch(self._callback)
-            .queryName(self._plan.topology)
-            .option("checkpointLocation", self._plan.checkpoint_location)
-        )
         interval = f"{self._plan.settings.checkpoint_interval_ms} milliseconds"
-        writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
         try:
             self._known.record()
+            writer = (
+                self._frame.writeStream.foreachBatch(self._callback)
+                .queryName(self._plan.topology)
+                .option("checkpointLocation", self._plan.checkpoint_location)
+            )
+            writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
             self.query = writer.start()
         except BaseException as error:
             self._release()
