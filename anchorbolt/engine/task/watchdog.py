@@ -4,6 +4,7 @@ It ends a bolt's worker if that is configured. It looks at the stacks of the thr
 at most. The tasks themselves do nothing for it.
 """
 
+import gc
 import itertools
 import logging
 import os
@@ -62,6 +63,7 @@ _start_lock = threading.Lock()
 _started_in = 0
 _may_end_process = False
 _look_lock = threading.Lock()
+_stacks_lock = threading.Lock()
 _Tell = Callable[[Sequence[LongCall]], None]
 _tell: _Tell | None = None
 
@@ -108,7 +110,7 @@ def tell_long_calls(tell: _Tell | None) -> None:
 
 
 def _long_calls(topology: str | None = None) -> list[LongCall]:
-    stacks, found = sys._current_frames(), list[LongCall]()
+    stacks, found = _stacks(), list[LongCall]()
     for thread, each in list(_watched.items()):
         if topology in (None, each.topology):
             stack = stacks.get(thread)
@@ -117,6 +119,22 @@ def _long_calls(topology: str | None = None) -> list[LongCall]:
                 lines = bounded(_lines(call, stack), _MOST_STACK)
                 found.append(LongCall(each.kind, *each.task, call.f_code.co_name, seconds, lines))
     return sorted(found, key=lambda each: -each.seconds)
+
+
+def _stacks() -> dict[int, FrameType]:
+    """Return the innermost frame of each thread.
+
+    Without garbage collection meanwhile: before Python 3.11.9 that may block the process for ever, if what is collected
+    holds a `threading.local` (https://github.com/python/cpython/issues/106883).
+    """
+    with _stacks_lock:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames()
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _start() -> None:
@@ -141,7 +159,7 @@ def _watch() -> None:
             _begun.clear()
             continue
         time.sleep(min(_LONGEST_PAUSE_S, min(limits) / 4))
-        stacks = sys._current_frames()
+        stacks = _stacks()
         for thread, each in list(_watched.items()):
             _look(each, stacks.get(thread))
 

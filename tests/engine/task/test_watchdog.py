@@ -1,6 +1,8 @@
 """A bolt that does not return is warned of, with its task, its tuple and the line where it is."""
 
 import logging
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -16,6 +18,25 @@ from tests.engine.jobs import one_bolt, run
 
 CONF = {"topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
 released = threading.Event()
+
+# Looks at the threads when garbage with a `threading.local` is due to be collected.
+LOOKS_DURING_A_COLLECTION = """
+import gc, threading
+from anchorbolt.engine.task.watchdog import long_calls
+
+begun, end = threading.Event(), threading.Event()
+threading.Thread(target=lambda: begun.set() or end.wait(), daemon=True).start()
+begun.wait()
+gc.disable()
+cycle = [threading.local()]
+cycle[0].value = 1
+cycle.append(cycle)
+del cycle
+gc.set_threshold(1)
+gc.enable()
+long_calls("words")
+print(gc.isenabled())
+"""
 
 
 class Stuck(BaseBasicBolt):
@@ -99,3 +120,11 @@ def test_a_run_tells_which_call_does_not_return_and_where_it_is() -> None:
     assert "in wait_for_somebody" in call.stack
     assert handle.await_termination(60)
     assert handle.long_calls == []
+
+
+def test_looking_at_the_threads_blocks_nothing_when_garbage_is_collected() -> None:
+    """It did in Python 3.11.7: the process stood still, with all its threads."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKS_DURING_A_COLLECTION], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "True\n"
