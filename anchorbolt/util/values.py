@@ -19,6 +19,8 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
+from anchorbolt.util.messages import begun
+
 _DEEPEST = 64
 _SCALARS: dict[type, Callable[[Any], Any]] = {
     float: str,
@@ -81,7 +83,7 @@ def as_text(value: Any, limit: int = sys.maxsize) -> str:
         return f"({type(value).__name__}, whose repr raises)"
     if type(value).__module__ not in ("builtins", "datetime", "decimal", "uuid"):
         text = text.encode("unicode_escape").decode()  # a user's repr may contain anything
-    return text if len(text) <= limit else text[:limit] + "…"
+    return begun(text, limit)
 
 
 def key_from_text(text: str) -> Any:

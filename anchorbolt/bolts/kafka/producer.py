@@ -145,7 +145,7 @@ class KafkaConnection:
             raise self._translated(error.args[0]) from error
 
     def close(self) -> None:
-        """Abort what is open, if Kafka answers at once, and close. Never raises. The connection is of no use then."""
+        """Close the connection for good. An open transaction is aborted if Kafka answers at once. Never raises."""
         # On a thread of its own, which handles no exception: most callers handle the error of this connection.
         thread = threading.Thread(target=self._close, name="anchorbolt-kafka-close", daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""What is told of one committed wave: its phases, its figures, and what failed before it was committed."""
+"""The report of a committed wave: the time of its phases, its figures, and why rounds before it failed."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

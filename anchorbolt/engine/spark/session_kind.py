@@ -66,7 +66,7 @@ def check_defaults() -> None:
     defaults = Path(folder, "spark-defaults.conf")
     try:
         text = defaults.read_text(errors="replace")
-    except OSError:  # there is none, or Spark says why it cannot read it
+    except OSError:  # the file is missing, or Spark itself says why it cannot be read
         return
     if _REMOTE_DEFAULT.search(text):
         raise ConfigError(f"{defaults} sets spark.remote. {_CONNECT}Remove it there. {_USE}", key="spark.remote")

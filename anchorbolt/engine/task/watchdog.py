@@ -124,8 +124,8 @@ def _long_calls(topology: str | None = None) -> list[LongCall]:
 def _stacks() -> dict[int, FrameType]:
     """Return the innermost frame of each thread.
 
-    Without garbage collection meanwhile: before Python 3.11.9 that may block the process for ever, if what is collected
-    holds a `threading.local` (https://github.com/python/cpython/issues/106883).
+    No garbage is collected meanwhile. Before Python 3.11.9 a collection there may block the process for ever, if it
+    frees a `threading.local` (https://github.com/python/cpython/issues/106883).
     """
     with _stacks_lock:
         collects = gc.isenabled()

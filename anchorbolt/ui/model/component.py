@@ -198,7 +198,7 @@ def _outputs(seen: Observation, figures: WindowFigures, name: str) -> list[Json]
 
 
 def _emitted(seen: Observation, figures: WindowFigures, edges: Sequence[Edge]) -> Json:
-    """Count the tuples of a stream at a bolt that gets each of them once. Empty if there is no such bolt."""
+    """Return the number of tuples of a stream, counted at a bolt that gets each once; empty if no bolt does."""
     for edge in edges:
         for taken in (seen.component(edge.target) or {}).get("inputs", ()):
             is_edge = (taken["component"], taken["stream"]) == (edge.source, edge.stream)

@@ -169,7 +169,7 @@ def _unanswered(failures: Mapping[str, OSError]) -> OSError:
 
 
 def _connection_failure(node: str, error: OSError) -> BaseException | None:
-    """Return why there is no connection to a NameNode; None if it is another failure, or one of a DataNode."""
+    """Return why a NameNode cannot be reached; None if the request failed in another way, or at a DataNode."""
     if not isinstance(error, requests.ConnectionError) or error.request is None:
         return None
     if not str(error.request.url).startswith(node):

@@ -55,14 +55,14 @@ def close_for_a_problem(connection: KafkaConnection) -> weakref.ref[Problem]:
 
 
 def test_a_sink_that_cannot_begin_keeps_no_thread_and_no_file_descriptor() -> None:
-    begin_and_fail()  # what is made once
+    begin_and_fail()  # some things are made only the first time
     before = kept()
     begin_and_fail()
     assert not more_than(before)
 
 
 def test_a_connection_that_is_closed_has_no_client_though_something_still_refers_to_it() -> None:
-    new_connection().close()  # what is made once
+    new_connection().close()  # some things are made only the first time
     before = kept()
     connection = new_connection()
     assert more_than(before)

@@ -275,7 +275,7 @@ def test_failed_runs_leave_nothing_behind(
     monkeypatch.setattr(logging.getLogger("py4j.clientserver"), "disabled", True)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("the quick brown fox\n" * 3)
-    for kind in kinds:  # what is made once
+    for kind in kinds:  # some things are made only the first time
         fail(spark, tmp_path, kind, 0)
     on_driver(spark)
     before = on_driver(spark)

@@ -46,7 +46,7 @@ class CallServer(WorkerServer):
         yield from ()
 
     def calls(self) -> Sequence[LongCall]:
-        """Return the calls of which the workers say that they have not returned: for each task the latest one.
+        """Return the latest call of each task that has not returned, as the workers told.
 
         A worker that is killed tells nothing any more, and another one may run its task.
         """

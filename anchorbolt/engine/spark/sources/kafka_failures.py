@@ -48,7 +48,7 @@ def kafka_sources(frame: DataFrame, spouts: Sequence[str]) -> list[KafkaSource]:
             for name, leaf in zip(names, streams, strict=True)
             if leaf.getClass().getSimpleName() == _RELATION and leaf.sourceName() == "kafka"
         ]
-    except (Py4JError, TypeError):  # TypeError: what is called is not there
+    except (Py4JError, TypeError):  # TypeError: this Spark has no such method
         return []
 
 
