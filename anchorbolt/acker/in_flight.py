@@ -4,7 +4,7 @@ Pure: no threads, no clock. The caller says what time it is.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from anchorbolt.acker.emission_times import OpenTrees, counts_by_time
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, is_in, union_of
-from anchorbolt.acker.stored_tree import OpenTree
 from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.intake import Chunk
@@ -83,6 +82,8 @@ class InFlight:
         self._excludes = excludes
         self._chunks: dict[int, list[RootedChunk]] = {}
         self._cohorts: deque[_Cohort] = deque()  # by deadline
+        self._closed: list[Roots] = []  # trees that are not open any more, and may be in a cohort
+        self._closed_count = 0
         self._open = 0
         self._tasks = tasks
         self._inherited: dict[int, str] = {}  # by root: the spout
@@ -94,11 +95,16 @@ class InFlight:
         self._settlements: Mapping[Emitter, Settlement] | None = None
         self.expired: Roots = NO_ROOTS  # trees of earlier waves whose time is over in this wave
 
-    def inherit(self, trees: Iterable[tuple[int, str, OpenTree]], now: float) -> None:
-        """Take over the trees that earlier runs left open: the root, the spout's id and the tree."""
-        self._inherited = {root: component for root, component, _ in trees}
+    def inherit(self, trees: Iterable[tuple[int, str]], now: float, absent: Container[str] = ()) -> None:
+        """Take over the trees that earlier runs left open: the root and the spout's id.
+
+        Those of an `absent` spout are complete when their tuples are acked, but never expire: the spout could not
+        emit their messages again.
+        """
+        self._inherited = dict(trees)
+        timed = [root for root, component in self._inherited.items() if component not in absent]
         self._open += len(self._inherited)
-        roots = np.sort(np.array(list(self._inherited), np.uint64))
+        roots = np.sort(np.array(timed, np.uint64))
         self._emission_times.keep(roots, [(roots, [(len(roots), now)])])
         if self._timeout_s is not None and len(roots):
             self._cohorts.append(_Cohort(now + self._timeout_s, roots))
@@ -108,10 +114,11 @@ class InFlight:
         """Roots of this wave that failed in an earlier round of it."""
         return frozenset(self._excluded)
 
-    @property
-    def next_deadline(self) -> float | None:
-        """When the next open trees expire; None if no tree is open, or none expires."""
-        return self._cohorts[0].deadline if self._cohorts and self._open else None
+    def has_expired(self, now: float) -> bool:
+        """Return whether the time of a tree is over that is open between two waves."""
+        if self._cohorts and self._cohorts[0].deadline <= now:
+            self._drop(self._closed)
+        return bool(self._cohorts) and self._cohorts[0].deadline <= now
 
     @property
     def oldest_since(self) -> float | None:
@@ -136,6 +143,7 @@ class InFlight:
                 start += chunk.size
         first = (at for each in chunks.values() for chunk in each for _, at in chunk.marks[:1])
         self._wave_since = min(first, default=None)
+        self.has_expired(now)  # so that closed trees are dropped
         self.expired = union_of(cohort.roots for cohort in self._cohorts if cohort.deadline <= now)
         return self._chunks
 
@@ -201,7 +209,7 @@ class InFlight:
         self._emission_times.forget(closed)
         self._emission_times.keep(opened, chunks)
         self._wave_since = None
-        self._keep_deadlines(opened, now)
+        self._keep_deadlines(opened, closed, now)
         return settlements
 
     def _settle_earlier(self, settled: defaultdict[Emitter, Settlement]) -> None:
@@ -229,17 +237,26 @@ class InFlight:
         inherited = self._inherited.get(root)
         return self._tasks[spout_task] if inherited is None else (inherited, None)
 
-    def _keep_deadlines(self, opened: Roots, now: float) -> None:
+    def _keep_deadlines(self, opened: Roots, closed: Roots, now: float) -> None:
         if self._timeout_s is None:
             return
         reset = union_of(verdict.reset for verdict in self._verdicts)
-        gone = union_of([self.expired, reset])
-        if len(gone):
-            kept = (cohort._replace(roots=cohort.roots[~is_in(cohort.roots, gone)]) for cohort in self._cohorts)
-            self._cohorts = deque(cohort for cohort in kept if len(cohort.roots))
+        self._closed.append(closed)
+        self._closed_count += len(closed)
+        # Not after each wave: that would cost time for every open tree. The cohorts hold at most twice as many trees.
+        if self._closed_count > self._open or len(self.expired) or len(reset):
+            self._drop([*self._closed, self.expired, reset])
         renewed = union_of([opened, reset])
         if len(renewed):
             self._cohorts.append(_Cohort(now + self._timeout_s, renewed))
+
+    def _drop(self, trees: Sequence[Roots]) -> None:
+        """Forget the deadlines of these trees, among them those that have been closed since the last call."""
+        gone = union_of(trees)
+        self._closed, self._closed_count = [], 0
+        if len(gone):
+            kept = (cohort._replace(roots=cohort.roots[~is_in(cohort.roots, gone)]) for cohort in self._cohorts)
+            self._cohorts = deque(cohort for cohort in kept if len(cohort.roots))
 
 
 def _closed(verdict: Verdict) -> Roots:

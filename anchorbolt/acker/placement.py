@@ -9,6 +9,7 @@ from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
 
 ACKER_ID = "__acker"
+_LARGEST_TASK_ID = 65_535
 
 _CODEC = OpenTreeCodec()
 
@@ -26,6 +27,22 @@ class Trees(Protocol):
 def acker_of(root: int, ackers: int) -> int:
     """Return the index of the acker that keeps the tree of `root`, out of `ackers` (at least 1)."""
     return root % ackers
+
+
+def carried_spout_tasks(before: Mapping[int, str], now: Mapping[int, str]) -> dict[int, str]:
+    """Return the spouts by the task ids in the trees that a run stores.
+
+    Each run numbers its tasks anew. A spout that this run leaves out keeps an id that none of these spouts has, so that
+    its open trees find it again.
+
+    Args:
+        before: The spouts by the task ids in the trees that are stored now; an empty name for a spout to be forgotten.
+        now: The spouts of this run by the ids of their tasks.
+    """
+    names = {**before, **now}
+    without_id = {name for name in before.values() if name} - set(names.values())
+    free = (id for id in range(_LARGEST_TASK_ID, 0, -1) if id not in names)
+    return names | {next(free): name for name in sorted(without_id)}
 
 
 def moves_to(

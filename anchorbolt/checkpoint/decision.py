@@ -2,23 +2,29 @@
 
 The record holds the driver's last decision; `decision_log` keeps it in the store and copies it to the checkpoint
 location. Pure. A record comes from a store, so its bytes are not trusted.
+
+A record may be followed by three others: by the next decision (`Transaction.decide`), if it is COMMITTED; by itself,
+COMMITTED (`marked_committed`), if it is COMMITTING; and between two transactions by itself with other facts
+(`with_acked`, `with_ackers`). What a run does not know, such as the acks of a spout that it leaves out, stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anchorbolt.acker.message_ids import AckedMessages
+from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
-from anchorbolt.checkpoint.state_machine import INITIAL_STATE, CheckpointState, Phase
+from anchorbolt.checkpoint.state_machine import INITIAL_STATE, Action, CheckpointState, Phase
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.contract import START_OVER, Seal
 
-_VERSION = 4
+_VERSION = 5
+_READ = (4, _VERSION)  # version 4 had no place of the letters that were replayed
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,10 @@ class Committed:
     attempt: str  # the winner of that transaction
 
 
+Acked = Mapping[str, Sequence[AckedMessages]]
+"""By spout that a run knows: the acked messages that the spout may not have told its source; often empty."""
+
+
 @dataclass(frozen=True)
 class DecisionRecord:
     """A transaction's outcome, durable before any task can see COMMIT."""
@@ -55,8 +65,10 @@ class DecisionRecord:
     state_schemas: Mapping[str, int] = field(default_factory=dict)  # by bolt: its schema version, if above 1
     acked: tuple[AckedMessages, ...] = ()  # of spouts with stable message ids; until the spouts have told their sources
     dead_letters: tuple[DeadLetter, ...] = ()  # of this transaction
-    replayed: str = ""  # the file of dead letters that this transaction has processed again
-    spout_tasks: Mapping[int, str] = field(default_factory=dict)  # the spouts, by the task ids in the ackers' state
+    # By location of dead letters: the letters there that a transaction has processed again, until they are moved away.
+    replayed: Mapping[str, str] = field(default_factory=dict)
+    # By the task ids in the ackers' state: the spouts, absent ones included; empty for one without stable message ids.
+    spout_tasks: Mapping[int, str] = field(default_factory=dict)
     batch_spout: str = ""  # of a transactional topology: the id and kind of its spout; empty for an ordinary one
     batch: bytes = b""  # of a transactional topology: the metadata of this transaction's batch, encoded
 
@@ -65,8 +77,30 @@ class DecisionRecord:
         return self.state.txid
 
     def marked_committed(self) -> DecisionRecord:
-        """Return the record of the same transaction, committed."""
-        return replace(self, state=CheckpointState(self.txid, Phase.COMMITTED))
+        """Return the record of the same transaction, committed. Raises `ValueError` if it is not COMMITTING."""
+        return replace(self, state=self.state.after(Action.COMMIT))
+
+    def acked_after(self, known: Acked) -> tuple[AckedMessages, ...]:
+        """Return `acked` with what is `known`; the acks of all other spouts stay."""
+        kept = (messages for messages in self.acked if messages.component not in known)
+        return (*kept, *(messages for each in known.values() for messages in each))
+
+    def with_acked(self, known: Acked) -> DecisionRecord:
+        """Return the record when no wave runs, with what is `known`. Raises `ValueError` if it is not COMMITTED."""
+        return replace(self._between_transactions(), acked=self.acked_after(known))
+
+    def with_ackers(self, ackers: int) -> DecisionRecord:
+        """Return the record when no wave runs, with more ackers. Raises `ValueError` if it is not COMMITTED."""
+        return replace(self._between_transactions(), parallelism={**self.parallelism, ACKER_ID: ackers})
+
+    def replayed_after(self, known: Mapping[str, str]) -> dict[str, str]:
+        """Return `replayed` with the letters that are `known` by location, empty if none; others stay."""
+        return {place: letters for place, letters in {**self.replayed, **known}.items() if letters}
+
+    def _between_transactions(self) -> DecisionRecord:
+        if self.state.phase is not Phase.COMMITTED:
+            raise ValueError(f"the record of {self.state} belongs to its transaction: nothing else may change it")
+        return self
 
     def encode(self) -> bytes:
         return pack(
@@ -90,7 +124,7 @@ class DecisionRecord:
                 "schemas": dict(self.schemas),
                 "state_schemas": dict(self.state_schemas),
                 "acked": [[messages.component, messages.packed] for messages in self.acked],
-                "replayed": self.replayed,
+                "replayed": dict(self.replayed),
                 "dead_letters": [letter.encode() for letter in self.dead_letters],
                 "spout_tasks": dict(self.spout_tasks),
                 **({"batch_spout": self.batch_spout, "batch": self.batch} if self.batch_spout else {}),
@@ -105,7 +139,7 @@ class DecisionRecord:
         """
         try:
             content: dict[str, Any] = unpack(data)
-            if content["version"] != _VERSION:
+            if content["version"] not in _READ:
                 raise StateCorrupted(
                     f"the decision record in {where} has version {content['version']!r}; this Anchorbolt reads version "
                     f"{_VERSION}. Use the Anchorbolt that wrote it."
@@ -134,7 +168,7 @@ class DecisionRecord:
                 acked=tuple(
                     AckedMessages(str(name), memoryview(packed).tobytes()) for name, packed in content["acked"]
                 ),
-                replayed=str(content["replayed"]),
+                replayed=_replayed(content["replayed"]),
                 dead_letters=tuple(map(DeadLetter.decode, content["dead_letters"])),
                 spout_tasks={int(id): str(name) for id, name in content["spout_tasks"].items()},
                 batch_spout=str(content.get("batch_spout", "")),
@@ -144,3 +178,9 @@ class DecisionRecord:
             raise StateCorrupted(
                 f"the decision record in {where} cannot be read: {type(error).__name__}: {error}. {START_OVER}."
             ) from error
+
+
+def _replayed(stored: Any) -> dict[str, str]:
+    """Return the letters by location. Those of version 4 have the empty location, which stands for any."""
+    by_place = {"": stored} if isinstance(stored, str) else stored
+    return {str(place): str(letters) for place, letters in by_place.items() if letters}

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
-from anchorbolt.checkpoint.decision import Committed, Winner
+from anchorbolt.checkpoint.decision import Acked, Committed, Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.state_backends.state import Fence
@@ -105,9 +104,9 @@ class PreparedRound:
     task_winners: Mapping[TaskKey, str]  # by task of a stateful bolt: the attempt that prepared
     files: tuple[SinkFile, ...]  # what the sinks' tasks wrote to the outbox
     reports: Sequence[Any]  # the engine's own: it adds them up when the wave has committed
-    acked: tuple[AckedMessages, ...] = ()  # see `DecisionRecord.acked`
+    acked: Acked = field(default_factory=dict)  # of the spouts that this run knows, see `DecisionRecord.acked`
     dead_letters: tuple[DeadLetter, ...] = ()
-    replayed: str = ""  # see `DecisionRecord.replayed`
+    replayed: Mapping[str, str] = field(default_factory=dict)  # where this run looks, see `DecisionRecord.replayed`
     batch: bytes = b""  # see `DecisionRecord.batch`
     repeat: bool = False  # it has to be rolled back, and run again without the tuple trees that failed in it
 
@@ -148,5 +147,6 @@ class Layout:
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt
     schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt
     tasks: Mapping[str, TaskKey] = field(default_factory=dict)  # by namespace: the task that keeps its state there
-    spout_tasks: Mapping[int, str] = field(default_factory=dict)  # the rich spouts, by the ids of their tasks
+    # The rich spouts by the ids of their tasks, if there are ackers; an empty name without stable message ids.
+    spout_tasks: Mapping[int, str] = field(default_factory=dict)
     batch_spout: str = ""  # see `DecisionRecord.batch_spout`

@@ -12,18 +12,17 @@ from time import perf_counter, sleep
 from typing import Any
 
 from anchorbolt import errors
-from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.current_wave import CurrentWave, FailedRound
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.decision import Committed, DecisionRecord
+from anchorbolt.checkpoint.decision import Acked, Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, is_of_query, plan_recovery
 from anchorbolt.checkpoint.startup import Found, namespace_problems, query_problem, record_problems
-from anchorbolt.checkpoint.state_machine import BEFORE_FIRST_BATCH, Action
+from anchorbolt.checkpoint.state_machine import BEFORE_FIRST_BATCH, Action, Phase
 from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
@@ -100,6 +99,14 @@ class CheckpointSpout:
     def record(self) -> DecisionRecord:
         return self._last.record
 
+    @property
+    def must_recover(self) -> bool:
+        """Whether a wave has failed behind its decision: no wave can follow before the next `recover`.
+
+        Ask between two waves: during a wave it is True from the decision to the commit.
+        """
+        return self.record.state.phase is Phase.COMMITTING
+
     def recover(self, query_id: str = "", *, accept_new: bool = False) -> RecoveryReport:
         """Claim the topology, fence off every older driver, and finish or undo what a dead one left behind.
 
@@ -160,9 +167,9 @@ class CheckpointSpout:
         If this driver dies in its first wave, its successor may run with fewer ackers. Only the record tells it where
         there may be something to roll back.
         """
-        ackers, before = self._run.layout.parallelism.get(ACKER_ID, 0), self.record.parallelism
-        if ackers > before.get(ACKER_ID, 0):
-            self._last.record = replace(self.record, parallelism={**before, ACKER_ID: ackers})
+        ackers = self._run.layout.parallelism.get(ACKER_ID, 0)
+        if ackers > self.record.parallelism.get(ACKER_ID, 0):
+            self._last.record = self.record.with_ackers(ackers)
             self._run.log.write(self._last.record)
 
     def bind_query(self, query_id: str, *, accept_new: bool = False) -> None:
@@ -285,11 +292,15 @@ class CheckpointSpout:
             extra={"txid": txid, **fields_of(error)},
         )
 
-    def keep_acked(self, acked: tuple[AckedMessages, ...]) -> None:
-        """Write into the record that all other messages that it acks are confirmed. Does nothing if nothing changes."""
-        if acked != self.record.acked:
+    def keep_acked(self, known: Acked) -> None:
+        """Write into the record that these spouts have told their sources of all other acks.
+
+        Does nothing if nothing changes, or if a wave has failed behind its decision: only the next `recover` may write
+        then.
+        """
+        if not self.must_recover and self.record.acked_after(known) != self.record.acked:
             self._run.log.next_fence()  # so that the write before, if it comes again later, is refused
-            self._last.record = replace(self.record, acked=acked)
+            self._last.record = self.record.with_acked(known)
             self._run.log.write(self._last.record)
 
     def check_not_overtaken(self) -> None:

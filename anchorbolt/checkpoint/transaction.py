@@ -15,6 +15,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from anchorbolt.acker.placement import carried_spout_tasks
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog
@@ -167,10 +168,10 @@ class Transaction:
             parallelism={**before.parallelism, **layout.parallelism},
             schemas=_sink_schemas(before, prepared.files),
             state_schemas={**before.state_schemas, **versions},
-            acked=prepared.acked,
+            acked=before.acked_after(prepared.acked),
             dead_letters=prepared.dead_letters,
-            replayed=prepared.replayed,
-            spout_tasks={**before.spout_tasks, **layout.spout_tasks},
+            replayed=before.replayed_after(prepared.replayed),
+            spout_tasks=carried_spout_tasks(before.spout_tasks, layout.spout_tasks),
             batch_spout=layout.batch_spout,
             batch=prepared.batch,
         )

@@ -69,7 +69,7 @@ def test_a_tree_that_is_complete_in_a_later_wave_has_the_time_of_its_emit() -> N
 def test_a_tree_of_an_earlier_run_has_no_time() -> None:
     in_flight = InFlight("run", {1: ("in", 0)}, 30.0, excludes=False)
     tree = OpenTree(5, 1, 1, pack("m"))
-    in_flight.inherit([(7, "in", tree)], now=0.0)
+    in_flight.inherit([(7, "in")], now=0.0)
     in_flight.begin({}, now=1.0)
     in_flight.judge([Verdict(completed=roots_of(7), completed_trees=[tree])])
     settlement = in_flight.settle(now=2.0)["in", None]

@@ -1,8 +1,11 @@
 """What the driver knows of tuple trees."""
 
+import tracemalloc
+
 import numpy as np
 
 from anchorbolt.acker.in_flight import InFlight
+from anchorbolt.acker.sorted_roots import NO_ROOTS
 from anchorbolt.acker.stored_tree import OpenTree
 from anchorbolt.acker.verdict import Verdict
 from anchorbolt.serialization import pack
@@ -11,8 +14,8 @@ from anchorbolt.spouts.intake import Chunk
 
 def test_a_tree_of_an_earlier_run_has_the_time_out_of_this_one() -> None:
     in_flight = InFlight("run", {1: ("in", 0)}, 10.0, excludes=False)
-    in_flight.inherit([(7, "in", OpenTree(5, 1, 1, b"m"))], now=100.0)
-    assert in_flight.next_deadline == 110.0
+    in_flight.inherit([(7, "in")], now=100.0)
+    assert [in_flight.has_expired(now) for now in (109.0, 110.0)] == [False, True]
 
 
 def wave(in_flight: InFlight, since: float, *, opens: bool, completes: int | None = None) -> int:
@@ -54,8 +57,31 @@ def test_the_messages_of_a_wave_that_runs_count_for_the_oldest() -> None:
 
 def test_the_messages_of_an_earlier_run_are_as_old_as_this_one() -> None:
     in_flight = InFlight("run", {1: ("in", 0)}, None, excludes=False)
-    in_flight.inherit([(7, "in", OpenTree(5, 1, 1, pack("m")))], now=100.0)
+    in_flight.inherit([(7, "in")], now=100.0)
     wave(in_flight, 200.0, opens=False)
     assert in_flight.oldest_since == 100.0
     wave(in_flight, 300.0, opens=False, completes=7)
     assert in_flight.oldest_since is None
+
+
+def test_trees_that_are_closed_take_no_memory_until_their_time_out() -> None:
+    in_flight, each = InFlight("run", {1: ("in", 0)}, 3600.0, excludes=False), 1000
+    before, now = NO_ROOTS, 0.0
+    tracemalloc.start()
+    try:
+        for number in range(300):
+            now += 0.1
+            [rooted] = in_flight.begin({1: [Chunk("default", each, b"", tuple(range(each)), [(each, now)])]}, now)[1]
+            opened = np.sort(rooted.roots)
+            trees = [OpenTree(5, 1, 1, pack("m"))] * len(before)
+            in_flight.judge([Verdict(opened=opened, completed=before, completed_trees=trees)])
+            in_flight.settle(now)
+            before = opened
+            if number == 10:
+                _, highest = tracemalloc.get_traced_memory()
+        assert tracemalloc.get_traced_memory()[1] < highest + 100 * each  # each wave would add 8 bytes for a tree
+    finally:
+        tracemalloc.stop()
+    assert in_flight.has_expired(now + 3600.0)
+    in_flight.begin({}, now + 3600.0)
+    assert in_flight.expired.tolist() == before.tolist()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from uuid import uuid4
 
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from anchorbolt.bolts import FailedException
 from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
@@ -159,6 +161,29 @@ def test_a_replay_feeds_dead_letters_back_in_once(engine: str, request: pytest.F
     assert letters_in(dead / "replay") == []
 
 
+@pytest.mark.parametrize("between", ["no letters", "a function", "other letters"])
+def test_letters_that_were_replayed_are_known_by_a_run_after_one_that_does_not_look_at_them(
+    between: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead, cluster = str(tmp_path / "dead"), LocalCluster()
+    conf = configured(tmp_path, dead, {})
+    (tmp_path / "poisoned").touch()
+    MESSAGES.extend([(1, ("raise",)), (2, ("a",))])
+    run(cluster, QueueSpout("word"), conf)
+    assert replayed(dead) == 1
+    (tmp_path / "poisoned").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(LetterFolder, "finish", Mock(side_effect=SinkUnavailable("died behind the commit")))
+        with pytest.raises(SinkUnavailable):
+            run(cluster, QueueSpout("word"), conf)
+    other: dict[str, Any] = {"no letters": None, "a function": print, "other letters": str(tmp_path / "other")}
+    MESSAGES.append((3, ("b",)))
+    run(cluster, QueueSpout("word"), {**conf, "topology.dead.letter": other[between]})
+    MESSAGES.append((4, ("c",)))
+    assert run(cluster, QueueSpout("word"), conf) == {"a": 1, "raise": 1, "b": 1, "c": 1}
+    assert len(letters_in(tmp_path / "dead" / "replayed")) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_letters_of_a_topology_with_stream_spouts_only_are_replayed(spark: Any, tmp_path: Path) -> None:
@@ -264,9 +289,9 @@ def test_only_waves_without_a_batch_of_the_query_process_letters_again(tmp_path:
     record: Any = SimpleNamespace(record=DecisionRecord())
     assert spouts.is_waiting
     with spouts.wave(record):
-        assert (spouts.replayed, spouts.is_waiting) == ("", True)
+        assert (any(spouts.replayed.values()), spouts.is_waiting) == (False, True)
     with spouts.wave(record, replays=True):
-        assert spouts.replayed
+        assert any(spouts.replayed.values())
 
 
 def test_a_directory_that_cannot_be_read_does_not_end_the_run(tmp_path: Path) -> None:

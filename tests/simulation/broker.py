@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from tests.simulation.actors import Process
 from tests.simulation.reliability import Reliability
+from tests.simulation.reliable_topology import SPOUTS
 from tests.simulation.scenarios import Fate, Ids, Scenario
 from tests.simulation.violation import Violation
 
@@ -56,9 +57,16 @@ class Broker:
         """Whether nothing is pending."""
         return all(message.is_acked for message in self.messages)
 
-    def open(self) -> Session:
+    def waits_for(self, spout: str) -> bool:
+        """Return whether a message of this spout is not acked."""
+        return any(self.spout_of(message) == spout and not message.is_acked for message in self.messages)
+
+    def spout_of(self, message: Message) -> str:
+        return SPOUTS[message.number % self.scenario.spouts]
+
+    def open(self, spout: str) -> Session:
         """Open a session of the process at hand, which may take over what dead-looking ones hold."""
-        session = Session(self, self.world.process)
+        session = Session(self, self.world.process, spout)
         if self.world.choices.pick(2) == 0:
             self._release(lambda holder: holder.process is not session.process)
         return session
@@ -92,15 +100,17 @@ class Broker:
 class Session:
     """The connection of one task of a spout."""
 
-    def __init__(self, broker: Broker, process: Process) -> None:
+    def __init__(self, broker: Broker, process: Process, spout: str) -> None:
         self._broker = broker
+        self._spout = spout
         self._world = broker.world
         self.process = process
 
     def take(self) -> Message | None:
         """Deliver a message, if one waits; sometimes one that is delivered to somebody else."""
         world = self._world
-        waiting = [message for message in self._broker.messages if not message.is_acked]
+        ours = (each for each in self._broker.messages if self._broker.spout_of(each) == self._spout)
+        waiting = [message for message in ours if not message.is_acked]
         free = [message for message in waiting if message.holder is None]
         if waiting and world.strikes(0.01):
             message = waiting[world.choices.pick(len(waiting))]

@@ -10,13 +10,15 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
 from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import former_ackers
 from anchorbolt.engine.submit.spout_of_run import checkpoint_spout
+from tests.simulation.broker import Broker
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.hosts import SteppedHost
-from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, TIMEOUT_SECS
+from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, SPOUTS, TIMEOUT_SECS
 from tests.simulation.runner import CACHE_ENTRIES, SimulatedRunner
 from tests.simulation.topology import simulated_topology
 from tests.simulation.tries import MAX_BATCH_RETRIES
@@ -56,6 +58,7 @@ def drive(world: World, name: str) -> None:
     runner = SimulatedRunner(world, plan, spouts)
     spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), runner)
     spout.recover(world.query_id)
+    check_spouts_left_out(plan, spout.record)
     if plan.graph.stream_spouts or spouts is None:
         world.query_id = _QUERY
     driver = _Driver(world, spout, runner)
@@ -67,8 +70,8 @@ def drive(world: World, name: str) -> None:
 
 def _plan(world: World, name: str) -> ExecutionPlan:
     scenario, broker = world.scenario, world.broker
-    topology = simulated_topology(scenario)
     if broker is None:
+        topology = simulated_topology(scenario)
         return ExecutionPlan(topology, {}, _SETTINGS, world.store, name, locations=SimulatedLocations(world))
     settings = settings_of(
         message_timeout_secs=TIMEOUT_SECS,
@@ -79,10 +82,21 @@ def _plan(world: World, name: str) -> ExecutionPlan:
         backpressure=False,  # it compares times
         intake_tuples=3,
     )
+    topology = simulated_topology(scenario, _spouts(world, broker))
     former = former_ackers(topology, world.store, settings)
     conf: Mapping[str, Any] = {BROKER: broker}
     ackers = 1 + world.choices.pick(3)
     return ExecutionPlan(topology, conf, settings, world.store, name, ackers, former, SimulatedLocations(world))
+
+
+def _spouts(world: World, broker: Broker) -> tuple[str, ...]:
+    """Return the rich spouts of a driver, in any order. It leaves one out only if a later driver has to have it."""
+    spouts = list(SPOUTS[: broker.scenario.spouts])
+    if len(spouts) > 1:
+        spouts = spouts[:: (1, -1)[world.choices.pick(2)]]
+        if world.choices.pick(3) == 1 and broker.waits_for(spouts[0]):
+            del spouts[0]
+    return tuple(spouts)
 
 
 class _Driver:

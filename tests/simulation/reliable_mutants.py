@@ -64,7 +64,7 @@ trees of an earlier run never expire
 a tree that is open has no deadline
     acker.in_flight._keep_deadlines: self._cohorts.append(...) -> pass
 trees of an earlier run are kept although nobody can be told of them
-    engine.spouts.rich_spouts._inherit: [(each.acker, each.root) for each in found if each.spout in forgetful] -> []
+    engine.spouts.rich_spouts._inherit: [(each.acker, each.root) for each in found if not each.spout] -> []
 
 # Messages that are delivered again.
 a message in flight is processed again
@@ -83,7 +83,19 @@ a driver forgets the messages of open trees
 a driver forgets the acks of the last decision
     engine.spouts.rich_spouts._inherit: acked = _ -> acked = []
 a decision names no acks
-    engine.driver.rounds.prepare: () if spouts is None or repeat else spouts.acked() -> ()
+    engine.driver.rounds.prepare: {} if spouts is None or repeat else spouts.acked() -> {}
+
+# Spouts that a run leaves out.
+the acks of a spout that a run leaves out are forgotten
+    checkpoint.decision.acked_after: messages.component not in known -> False
+the spout of an open tree is forgotten when its id is given to another one
+    acker.placement.carried_spout_tasks: names | _ -> names
+an open tree keeps the id of a spout that has another one now
+    engine.spouts.open_trees._task_now: names.get(before) == spout -> True
+the messages of open trees whose spout is left out are acked for nobody
+    engine.spouts.rich_spouts._inherit: sorted(stable | absent) -> sorted(stable)
+open trees time out although their spout is left out
+    acker.in_flight.inherit: component not in absent -> True
 the last record of a run keeps acks that are confirmed
     checkpoint.spout.keep_acked: self._run.log.write(...) -> pass
 

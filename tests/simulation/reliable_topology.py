@@ -20,7 +20,10 @@ from tests.simulation.scenarios import Fate, Scenario
 BROKER = "broker"
 """Key of the broker in the configuration of the components."""
 
-SPOUT, EFFECTS = "queue", "effects"
+SPOUTS = ("queue", "other")
+"""The spouts; a scenario has the first one, or both, and a driver may leave one of two out."""
+
+EFFECTS = "effects"
 KEPT = "kept"
 """Key under which a task keeps the handles that it acks or fails later."""
 
@@ -37,7 +40,7 @@ class Queue(BaseRichSpout):
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
         self.collector = collector
         self.broker = conf[BROKER]
-        self.session = self.broker.open()
+        self.session = self.broker.open(context.this_component_id)
 
     def next_tuple(self) -> None:
         message = self.session.take()
@@ -127,8 +130,10 @@ class Effects(BaseStatefulBolt[KeyValueState[str, Any]]):
         self.state.put(KEPT, kept)
 
 
-def add_reliable_part(builder: TopologyBuilder, scenario: Scenario) -> None:
-    """Add the rich spout and its bolts."""
-    builder.set_spout(SPOUT, Queue(is_stable=scenario.is_stable), scenario.tasks)
-    builder.set_bolt("parts", Parts(), 2).shuffle_grouping(SPOUT)
+def add_reliable_part(builder: TopologyBuilder, scenario: Scenario, spouts: Sequence[str]) -> None:
+    """Add these rich spouts and their bolts."""
+    parts = builder.set_bolt("parts", Parts(), 2)
+    for spout in spouts:
+        builder.set_spout(spout, Queue(is_stable=scenario.is_stable), scenario.tasks)
+        parts.shuffle_grouping(spout)
     builder.set_bolt(EFFECTS, Effects(), 2).fields_grouping("parts", "number", "part")

@@ -59,7 +59,8 @@ class Scenario:
     excludes: bool = True  # `topology.fail.policy`
     keeps_letters: bool = False
     takes_acks_again: bool = False  # whether the source takes the ack of a message that it has not delivered again
-    tasks: int = 1  # of the rich spout
+    spouts: int = 1  # rich ones
+    tasks: int = 1  # of each rich spout
     is_slow: bool = False  # the source, to take an ack
     max_pending: int | None = None
     loses_executors: bool = False
@@ -98,4 +99,5 @@ def scenario_of(choices: Choices) -> Scenario:
         tasks=1 + choices.pick(2),
         is_slow=choices.pick(3) == 1,
         max_pending=(None, 1, 2, 3)[choices.pick(4)],
+        spouts=1 + choices.pick(2),
     )

@@ -91,15 +91,15 @@ class Count(Remember):
 
 
 @cache
-def simulated_topology(scenario: Scenario) -> Topology:
-    """Return the topology of a scenario."""
+def simulated_topology(scenario: Scenario, spouts: tuple[str, ...] = ()) -> Topology:
+    """Return the topology of a scenario, with these rich spouts."""
     builder = TopologyBuilder()
     if scenario.has_stream:
         # Where a driver runs spouts itself, it would run a feeder spout, too.
         lines = StreamSpout(_no_source, ["line"]) if scenario.is_reliable else FeederSpout(["line"])
         _add_lines(builder, lines)
     if scenario.is_reliable:
-        add_reliable_part(builder, scenario)
+        add_reliable_part(builder, scenario, spouts)
     return builder.create_topology(NAME)
 
 

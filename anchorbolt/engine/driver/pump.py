@@ -71,7 +71,7 @@ class Pump:
         self._pause = Pause()
         self._held_since: float | None = None  # when a pause or the end began, by `time.monotonic`
         self._ends_since: float | None = None  # the same of the end
-        self._aborted = False
+        self._aborted = self._must_end = False
         self._thread: int | None = None
 
     def query_id(self) -> str:
@@ -157,7 +157,7 @@ class Pump:
         while True:
             if spouts.rich is not None:
                 spouts.rich.check()
-            if self._aborted:
+            if self._aborted or self._must_end:
                 return
             if self._draining.is_set():
                 if self._has_run_out():
@@ -192,11 +192,17 @@ class Pump:
     def _forget_confirmed(self) -> None:
         """While nothing waits, note in the record that the sources know of all acks: the next wave may be far away."""
         rich = self._spouts.rich
-        if rich is not None and self._spout.record.acked and not rich.unconfirmed():
+        if rich is None or not self._spout.record.acked or rich.awaits_sources:
+            return
+        known, record = rich.unconfirmed(), self._spout.record
+        if record.acked_after(known) != record.acked:
             with self._one_wave:
-                self._spout.keep_acked(rich.unconfirmed())
+                self._spout.keep_acked(known)
 
     def _run_wave(self) -> None:
+        if self._spout.must_recover:  # a wave of the streaming query has failed behind its decision
+            self._must_end = True
+            return
         if not self._spouts.is_waiting:  # a wave of the streaming query took it in
             return
         batch = self._spouts.next_batch(self._spout.record)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,7 +60,7 @@ class Rounds:
             self._isolation = Isolation(plan.settings.most_dead_letters, self._spouts)
 
     def prepare(self, current: Round) -> PreparedRound:
-        replayed = ""
+        replayed: Mapping[str, str] = {}
         if self._runner.spouts is not None:
             current = replace(current, ticks=self._runner.spouts.ticks)
             replayed = self._runner.spouts.replayed
@@ -68,7 +68,7 @@ class Rounds:
             reports = self._run(current)
         else:
             try:
-                reports = self._run(self._isolation.begin(current, replays=bool(replayed)))
+                reports = self._run(self._isolation.begin(current, replays=any(replayed.values())))
             except AnchorboltError as error:
                 if self._isolation.failed(error):
                     return _ONLY_REPEAT
@@ -90,7 +90,7 @@ class Rounds:
             task_winners={report.task: report.attempt for report in reports if report.component in stateful},
             files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
             reports=reports,
-            acked=() if spouts is None or repeat else spouts.acked(),
+            acked={} if spouts is None or repeat else spouts.acked(),
             dead_letters=tuple(letters),
             replayed=replayed,
             repeat=repeat,

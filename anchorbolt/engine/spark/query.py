@@ -161,6 +161,9 @@ class WaveQuery:
             if self._pause.is_closed:
                 raise _StopRequested
         try:
+            if self._spout.must_recover:  # a wave of the pump has failed behind its decision
+                self._stop_requested.set()
+                raise _StopRequested
             if self._pause.is_closed:
                 raise _StopRequested
             self._run_batch(frame, batch_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -124,9 +124,9 @@ class DriverSpouts:
         return self.rich is None or self.rich.is_drained
 
     @property
-    def replayed(self) -> str:
-        """The name of the dead letters that the current wave processes again; empty if none."""
-        return "" if self.replays is None else self.replays.current
+    def replayed(self) -> Mapping[str, str]:
+        """The dead letters that the current wave processes again, see `DecisionRecord.replayed`; empty if unknown."""
+        return {} if self.replays is None else self.replays.known
 
     def add_to(self, report: WaveReport) -> WaveReport:
         """Return the report of the last committed wave, with what became of messages."""

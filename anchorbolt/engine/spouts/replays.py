@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from anchorbolt.checkpoint.decision import DecisionRecord
@@ -24,15 +24,22 @@ class Replays:
     def __init__(self, plan: ExecutionPlan, store: LetterStore) -> None:
         self._streams = {component: plan.streams[component] for component in plan.graph.spouts}
         self._letters = store
+        self._places = ("", store.location)  # the first is that of a record without places
         self._next: str | None = None
         self._looked_at = float("-inf")
         self.current = ""  # the name of what the current wave replays; empty if nothing
         self._rows: dict[TaskKey, list[SourceRows]] = {}
 
     def open(self, record: DecisionRecord) -> None:
-        """Move away what the last decision has replayed."""
-        if record.replayed:
-            self._letters.finish(record.replayed)
+        """Move away what the last decision has replayed here, or one before it whose run could not move it away."""
+        for place in self._places:
+            if place in record.replayed:
+                self._letters.finish(record.replayed[place])
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """What the current wave replays, see `DecisionRecord.replayed`."""
+        return dict.fromkeys(self._places, "") | {self._letters.location: self.current}
 
     @property
     def is_waiting(self) -> bool:

@@ -12,14 +12,14 @@ from anchorbolt.acker.placement import ACKER_ID, moves_to
 from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.acker.verdict import Failure, Verdict
-from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.decision import Acked, DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
 from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, timed_out
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.left_out import LeftOut, verdicts_of
-from anchorbolt.engine.spouts.open_trees import open_trees
+from anchorbolt.engine.spouts.open_trees import KEPT, open_trees
 from anchorbolt.engine.spouts.settled_messages import TaskMessages, acked_of, by_spout, complete_ms, messages_by_task
 from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
@@ -31,7 +31,7 @@ from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
-from anchorbolt.util.messages import shortened
+from anchorbolt.util.messages import counted, shortened
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -90,7 +90,9 @@ class RichSpouts:
         self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
         shared = {component for (component, _), host in self._hosts.items() if host.has_stable_ids}
         self._failed = FailedMessages(settings.max_tuple_retries, shared) if plan.keeps_dead_letters else None
-        self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
+        self._components = {component for component, _ in self._hosts}
+        # By spout with stable message ids, also by one that this run leaves out and that has messages in flight.
+        self._redeliveries: dict[str, Redelivery] = {}
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
         self._buried = Counter[Emitter]()  # by spout and task: messages that the last decision acks as dead letters
@@ -129,8 +131,6 @@ class RichSpouts:
 
     def _inherit(self, record: DecisionRecord) -> None:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""
-        # A source without stable ids delivers a message under another id: nobody can be told of these trees.
-        forgetful = {component for (component, _), host in self._hosts.items() if not host.has_stable_ids}
         ackers = record.parallelism.get(ACKER_ID, 0)
         if self._plan.ackers and ackers > len(self._plan.tasks[ACKER_ID]):
             raise Fenced(
@@ -138,22 +138,31 @@ class RichSpouts:
                 "for which this one has too few tasks. Start it again."
             )
         found = list(open_trees(self._plan, record)) if self._plan.ackers else []
-        trees = [each for each in found if each.spout not in forgetful]
-        self._in_flight.inherit(((each.root, each.spout, each.tree) for each in trees), self._clock())
+        trees = [each for each in found if each.spout]
+        absent = {each.spout for each in trees} - self._components
+        self._in_flight.inherit(((each.root, each.spout) for each in trees), self._clock(), absent=absent)
         self._moves = moves_to(
             self._plan.ackers,
             ((each.acker, each.root, each.tree) for each in trees),
             changed={each.root for each in trees if each.is_changed},
-            dropped=[(each.acker, each.root) for each in found if each.spout in forgetful],
+            dropped=[(each.acker, each.root) for each in found if not each.spout],
         )
+        stable = {component for (component, _), host in self._hosts.items() if host.has_stable_ids}
+        for component in sorted(stable | absent):
+            in_flight = [unpack(each.tree.msg_id) for each in trees if each.spout == component]
+            acked = [messages for messages in record.acked if messages.component == component]
+            self._redeliveries[component] = Redelivery(component, in_flight, acked)
         for (component, _), host in self._hosts.items():
-            if not host.has_stable_ids:
-                continue
-            if component not in self._redeliveries:
-                in_flight = [unpack(each.tree.msg_id) for each in trees if each.spout == component]
-                acked = [messages for messages in record.acked if messages.component == component]
-                self._redeliveries[component] = Redelivery(component, in_flight, acked)
-            host.redelivery = self._redeliveries[component]
+            host.redelivery = self._redeliveries.get(component)
+        for component in sorted(absent):
+            number = sum(each.spout == component for each in trees)
+            _log.warning(
+                "the spout %r was removed, and has %s in flight. %s",
+                component,
+                counted(number, "message"),
+                KEPT,
+                extra={"component": component},
+            )
 
     def check(self) -> None:
         """Raise the error of the first spout that has failed."""
@@ -164,8 +173,7 @@ class RichSpouts:
     @property
     def is_waiting(self) -> bool:
         """Whether tuples wait for a wave, open trees have to move, or the time of one is over."""
-        deadline = self._in_flight.next_deadline
-        expired = deadline is not None and deadline <= self._clock()
+        expired = self._in_flight.has_expired(self._clock())
         return bool(self._moves) or expired or any(host.is_waiting for host in self._hosts.values())
 
     @property
@@ -302,19 +310,18 @@ class RichSpouts:
         self._buried = acked_of(settlements) - acked
         return letters
 
-    def acked(self) -> tuple[AckedMessages, ...]:
+    def acked(self) -> Acked:
         """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""
         acked: defaultdict[str, list[Any]] = defaultdict(list)
         for (component, _), settlement in self._in_flight.settlements().items():
             acked[component] += settlement.acked
-        kept: list[AckedMessages] = []
+        kept: dict[str, Sequence[AckedMessages]] = dict.fromkeys(self._components, ())
         self._acked = {}
         for component, redelivery in self._redeliveries.items():
-            messages = redelivery.for_record(acked[component])
-            kept += messages
+            kept[component] = messages = redelivery.for_record(acked[component])
             if acked[component]:
                 self._acked[component] = messages[-1]
-        return tuple(kept)
+        return kept
 
     @property
     def throttled(self) -> str:
@@ -341,9 +348,16 @@ class RichSpouts:
             taken_in = sum(report.tuples_in for report in self._reports if report.component in spouts)
             self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms, wave_ms))
 
-    def unconfirmed(self) -> tuple[AckedMessages, ...]:
+    def unconfirmed(self) -> Acked:
         """Return the acked messages whose sources may not know it yet."""
-        return tuple(each for redelivery in self._redeliveries.values() for each in redelivery.for_record(()))
+        confirmed: dict[str, Sequence[AckedMessages]] = dict.fromkeys(self._components, ())
+        return confirmed | {name: redelivery.for_record(()) for name, redelivery in self._redeliveries.items()}
+
+    @property
+    def awaits_sources(self) -> bool:
+        """Whether a spout of this run has yet to tell its source of acks."""
+        unconfirmed = self.unconfirmed()
+        return any(unconfirmed[name] for name in self._components)
 
     def intake(self, task: TaskKey) -> TaskIntake:
         """Return what a task of a rich spout has to send in the current round. May be called on any thread."""

@@ -13,6 +13,7 @@ from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.history.graph import graph_of
 from anchorbolt.engine.history.records import end_record, start_record
 from anchorbolt.engine.history.writer import HistoryWriter
+from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
 from anchorbolt.engine.submit.observed_run import ObservedRun
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
@@ -78,6 +79,7 @@ class RunHandle(ObservedRun):
             self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
             self._start.show(self)
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
+            check_spouts_left_out(plan, self._spout.record)
             if keeps_history:
                 self._history = HistoryWriter(folder, self._recovery.generation, earlier=self._show_earlier)
             self._record(start_record(self._recovery, graph_of(plan), time.time()))

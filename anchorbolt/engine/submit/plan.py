@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import count, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import cloudpickle
 
@@ -184,6 +184,13 @@ class ExecutionPlan:
     def sinks(self) -> dict[str, DataFrameSink]:
         """The sinks by id, as the job made them: they publish on the driver."""
         return {name: spec.bolt for name, spec in self.graph.bolts.items() if isinstance(spec.bolt, DataFrameSink)}
+
+    @property
+    def spouts_of_trees(self) -> dict[int, str]:
+        """The rich spouts by the ids of their tasks; an empty name for one without stable message ids."""
+        spouts = {name: spec.spout for name, spec in self.graph.rich_spouts.items()}
+        stable = {name for name, spout in spouts.items() if cast(BaseRichSpout, spout).stable_message_ids}
+        return {self.task_id(task): task[0] if task[0] in stable else "" for task in self.rich_spout_tasks}
 
     @property
     def driver_level(self) -> int:

@@ -44,7 +44,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         headers={namespace: plan.header(namespace) for namespace in plan.namespaces},
         parallelism={component: plan.parallelism(component) for component in plan.stateful},
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
-        spout_tasks={plan.task_id(task): task[0] for task in plan.rich_spout_tasks},
+        spout_tasks=plan.spouts_of_trees if plan.ackers else {},
         batch_spout=batch_spout_text(plan),
     )
     log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
