@@ -1,15 +1,17 @@
 """The ids of messages in compact form, as a decision record keeps them."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anchorbolt.errors import SerializationError
+from anchorbolt.errors import SerializationError, UnsupportedValue
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.util.messages import shortened
 
 _LARGEST_BYTES = 256 << 20  # decompressed
 _MOST_IDS = 1 << 24
+"""What a reader takes, so that damaged bytes cannot fill its memory. `parts_of` divides more."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,29 @@ class AckedMessages:
     packed: bytes
 
     @classmethod
-    def of(cls, component: str, msg_ids: Sequence[Any]) -> "AckedMessages":
-        """Encode message ids: whole numbers as ranges, others compressed."""
+    def parts_of(cls, component: str, msg_ids: Sequence[Any]) -> Iterator[tuple["AckedMessages", Sequence[Any]]]:
+        """Encode message ids, in as many parts as a reader needs; yield each part with its ids.
+
+        Whole numbers are encoded as ranges, others compressed. Raises `UnsupportedValue` if an id is too large.
+        """
+        for start in range(0, len(msg_ids), _MOST_IDS):
+            yield from cls._halves_of(component, msg_ids[start : start + _MOST_IDS])
+
+    @classmethod
+    def _halves_of(cls, component: str, msg_ids: Sequence[Any]) -> Iterator[tuple["AckedMessages", Sequence[Any]]]:
         ranges = _ranges(msg_ids)
         kind, content = (0, msg_ids) if ranges is None else (1, ranges)
-        return cls(component, bytes([kind]) + zlib.compress(pack(list(content)), level=1))
+        packed, middle = pack(list(content)), len(msg_ids) // 2
+        if len(packed) <= _LARGEST_BYTES:
+            yield cls(component, bytes([kind]) + zlib.compress(packed, level=1)), msg_ids
+        elif middle:
+            yield from cls._halves_of(component, msg_ids[:middle])
+            yield from cls._halves_of(component, msg_ids[middle:])
+        else:
+            raise UnsupportedValue(
+                f"spout {component!r} has emitted a message id of {len(packed):,} bytes, and the most is "
+                f"{_LARGEST_BYTES:,}: {shortened(msg_ids[0])}. Use a shorter id."
+            )
 
     def msg_ids(self) -> list[Any]:
         """Decode the message ids, in any order. Raises `SerializationError` if the bytes are none."""

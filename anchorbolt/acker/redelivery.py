@@ -15,6 +15,9 @@ from typing import Any
 from anchorbolt.acker.in_flight import FailedMessage, Settlement
 from anchorbolt.acker.message_ids import AckedMessages
 
+DecidedPart = tuple[AckedMessages, Sequence[Any]]
+"""Messages that a decision acks: as the record has them, and their ids."""
+
 
 class Known(Enum):
     """What is known of a message that a spout emits."""
@@ -90,31 +93,26 @@ class Redelivery:
         """Return how many messages of a task are neither acked nor failed."""
         return self._pending[task_index]
 
-    def for_record(self, acked: Sequence[Any]) -> list[AckedMessages]:
-        """Return what the record of a decision that acks these messages has to hold."""
+    def unconfirmed(self) -> list[AckedMessages]:
+        """Return the acked messages whose source may not know it: what each record has to hold."""
         with self._lock:
-            kept = [entry.messages for entry in self._unconfirmed]
-        return [*kept, AckedMessages.of(self._component, acked)] if acked else kept
+            return [entry.messages for entry in self._unconfirmed]
 
-    def settle(
-        self, acked: Sequence[Any], failed: Sequence[FailedMessage], messages: AckedMessages | None
-    ) -> Mapping[int, Settlement]:
+    def settle(self, decided: Iterable[DecidedPart], failed: Sequence[FailedMessage]) -> Mapping[int, Settlement]:
         """Settle messages after the commit; return what each task, by index, has to tell its source.
 
-        `messages` is what `for_record` returned last, for `acked`.
+        `decided` is what the decision acks, as `AckedMessages.parts_of` made it.
         """
         by_task: defaultdict[int, Settlement] = defaultdict(Settlement)
         with self._lock:
-            entry = None
-            if acked and messages is not None:
+            for messages, acked in decided:
                 entry = _Unconfirmed(messages, len(acked))
                 self._unconfirmed.append(entry)
-            for msg_id in acked:
-                task = self._emitter.pop(msg_id, None)
-                if entry is not None:
+                for msg_id in acked:
+                    task = self._emitter.pop(msg_id, None)
                     self._acked[msg_id] = entry
-                if task is not None:
-                    by_task[task].acked.append(msg_id)
+                    if task is not None:
+                        by_task[task].acked.append(msg_id)
             for message in failed:
                 task = self._emitter.pop(message.msg_id, None)
                 if task is not None:

@@ -71,6 +71,9 @@ class DecisionRecord:
     spout_tasks: Mapping[int, str] = field(default_factory=dict)
     batch_spout: str = ""  # of a transactional topology: the id and kind of its spout; empty for an ordinary one
     batch: bytes = b""  # of a transactional topology: the metadata of this transaction's batch, encoded
+    # Tasks by committer of the run that may have begun to commit the next batch; empty once such a run has ended well.
+    committers: Mapping[str, int] = field(default_factory=dict)
+    journals: tuple[str, ...] = ()  # the committers that have kept a journal, see `anchorbolt.transactional.OpaqueMap`
 
     @property
     def txid(self) -> int:
@@ -96,6 +99,18 @@ class DecisionRecord:
     def replayed_after(self, known: Mapping[str, str]) -> dict[str, str]:
         """Return `replayed` with the letters that are `known` by location, empty if none; others stay."""
         return {place: letters for place, letters in {**self.replayed, **known}.items() if letters}
+
+    def with_committers(self, committers: Mapping[str, int]) -> DecisionRecord:
+        """Return the record when no wave runs, with these committers. Raises `ValueError` if it is not COMMITTED."""
+        return replace(self._between_transactions(), committers=committers)
+
+    def _of_batches(self) -> dict[str, Any]:
+        return {
+            "batch_spout": self.batch_spout,
+            "batch": self.batch,
+            "committers": dict(self.committers),
+            "journals": list(self.journals),
+        }
 
     def _between_transactions(self) -> DecisionRecord:
         if self.state.phase is not Phase.COMMITTED:
@@ -127,7 +142,7 @@ class DecisionRecord:
                 "replayed": dict(self.replayed),
                 "dead_letters": [letter.encode() for letter in self.dead_letters],
                 "spout_tasks": dict(self.spout_tasks),
-                **({"batch_spout": self.batch_spout, "batch": self.batch} if self.batch_spout else {}),
+                **(self._of_batches() if self.batch_spout else {}),
             }
         )
 
@@ -173,6 +188,8 @@ class DecisionRecord:
                 spout_tasks={int(id): str(name) for id, name in content["spout_tasks"].items()},
                 batch_spout=str(content.get("batch_spout", "")),
                 batch=memoryview(content.get("batch", b"")).tobytes(),
+                committers={str(name): int(tasks) for name, tasks in content.get("committers", {}).items()},
+                journals=tuple(map(str, content.get("journals", ()))),
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateCorrupted(

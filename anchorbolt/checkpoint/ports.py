@@ -108,6 +108,7 @@ class PreparedRound:
     dead_letters: tuple[DeadLetter, ...] = ()
     replayed: Mapping[str, str] = field(default_factory=dict)  # where this run looks, see `DecisionRecord.replayed`
     batch: bytes = b""  # see `DecisionRecord.batch`
+    journals: frozenset[str] = frozenset()  # see `DecisionRecord.journals`
     repeat: bool = False  # it has to be rolled back, and run again without the tuple trees that failed in it
 
 
@@ -150,3 +151,4 @@ class Layout:
     # The rich spouts by the ids of their tasks, if there are ackers; an empty name without stable message ids.
     spout_tasks: Mapping[int, str] = field(default_factory=dict)
     batch_spout: str = ""  # see `DecisionRecord.batch_spout`
+    committers: Mapping[str, int] = field(default_factory=dict)  # tasks per committer

@@ -6,7 +6,7 @@ COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter, sleep
 from typing import Any
@@ -21,7 +21,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, is_of_query, plan_recovery
-from anchorbolt.checkpoint.startup import Found, namespace_problems, query_problem, record_problems
+from anchorbolt.checkpoint.startup import Found, committer_problems, namespace_problems, query_problem, record_problems
 from anchorbolt.checkpoint.state_machine import BEFORE_FIRST_BATCH, Action, Phase
 from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
@@ -302,6 +302,28 @@ class CheckpointSpout:
             self._run.log.next_fence()  # so that the write before, if it comes again later, is refused
             self._last.record = self.record.with_acked(known)
             self._run.log.write(self._last.record)
+
+    def begin_batches(self, *, waits: bool) -> None:
+        """Note that from now on batches of a transactional topology may be committed; call it before the first wave.
+
+        `waits` says whether a batch was begun that is not committed. Raises `TopologyError` if a committer with a
+        journal may have begun to commit it with another number of tasks.
+        """
+        record, committers = self.record, self._run.layout.committers
+        if waits:
+            _raise_first(committer_problems(record, committers))
+        if record.committers != committers:
+            self._write_committers(committers)
+
+    def end_batches(self) -> None:
+        """Note that no batch is being committed any more; call it when a run has ended well."""
+        if self.record.committers:
+            self._write_committers({})
+
+    def _write_committers(self, committers: Mapping[str, int]) -> None:
+        self._run.log.next_fence()  # so that the write before, if it comes again later, is refused
+        self._last.record = self.record.with_committers(committers)
+        self._run.log.write(self._last.record)
 
     def check_not_overtaken(self) -> None:
         """Check at the end of a run that no newer driver has come: without a wave to run, nothing else notices."""

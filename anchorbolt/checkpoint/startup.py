@@ -65,6 +65,23 @@ def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterat
             )
 
 
+def committer_problems(record: DecisionRecord, committers: Mapping[str, int]) -> Iterator[AnchorboltError]:
+    """Yield the reasons not to try a batch again that an earlier run may have begun to commit.
+
+    The journal of a committer's task names the keys that this task has updated. With another number of tasks a key may
+    belong to another one. Before the first commit, nobody knows which committers have a journal.
+    """
+    for component, tasks in committers.items():
+        before = record.committers.get(component, tasks)
+        if before != tasks and (component in record.journals or not record.batch):
+            yield TopologyError(
+                f"committer {component!r} has parallelism {tasks}, but {before} tasks may have begun to commit batch "
+                f"{record.txid + 1} in an earlier run, and the journals of its OpaqueMap belong to these tasks. Set "
+                f"its parallelism back to {before}, and change it when a run has ended as FINISHED or STOPPED.",
+                component=component,
+            )
+
+
 def _other_kind(layout: Layout, record: DecisionRecord) -> str:
     def shown(spout: str) -> str:
         return f"a transactional topology with the spout {spout}" if spout else "an ordinary topology"

@@ -174,6 +174,8 @@ class Transaction:
             spout_tasks=carried_spout_tasks(before.spout_tasks, layout.spout_tasks),
             batch_spout=layout.batch_spout,
             batch=prepared.batch,
+            committers=layout.committers,
+            journals=tuple(sorted({*before.journals, *prepared.journals})),
         )
 
 

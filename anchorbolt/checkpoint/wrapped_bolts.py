@@ -45,6 +45,7 @@ class TaskOutcome:
     file: SinkFile | None = None  # a sink's file in the outbox; None if the wave brought no rows
     verdict: Verdict | None = None  # an acker's
     hand_off: HandOff | None = None  # of a late bolt, in the processing phase of a batch
+    keeps_journal: bool = False  # whether the bolt has updated an `OpaqueMap`, see `anchorbolt.checkpoint.batches`
 
 
 class WrappedBolt(ABC):

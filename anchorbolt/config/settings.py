@@ -37,7 +37,7 @@ class Settings(Checked):
     backpressure_high: float = setting(SHARE, 0.9, key="topology.backpressure.high.watermark")
     backpressure_low: float = setting(SHARE, 0.4, key="topology.backpressure.low.watermark")
     intake_tuples: int = setting(whole(1, unit="tuples"), 100_000, key="topology.spout.intake.tuples")
-    intake_bytes: int = setting(whole(1024, unit="bytes"), 16 << 20, key="topology.spout.intake.bytes")
+    intake_bytes: int = setting(whole(1024, 1 << 30, unit="bytes"), 16 << 20, key="topology.spout.intake.bytes")
     buffer_tuples: int = setting(whole(1), 16_384, key="topology.transfer.buffer.tuples")
     provider: ProviderSettings = field(default_factory=ProviderSettings)
     spark: SparkOptions = field(default_factory=SparkOptions)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
+from anchorbolt.checkpoint.batches.journals import keep_journal
 from anchorbolt.errors import StateCorrupted, StateError
 from anchorbolt.transactional.values import (
     OpaqueValue,
@@ -128,9 +129,8 @@ class OpaqueMap(_BatchMap):
             backing: The store.
             journal: A key of the store, for the journal. Each task needs its own, which is the same in each try, such
                 as `f"journal-{context.this_component_id}-{context.this_task_index}"`. The same task must get a key in
-                each try: take the bolt's stream by fields grouping, and do not change its parallelism unless the
-                last run ended cleanly, as FINISHED or STOPPED. With other tasks in the middle of a retry counts are
-                wrong.
+                each try: take the bolt's stream by fields grouping. Its parallelism can change when a run has ended
+                as FINISHED or STOPPED. While a batch may be half committed, a start with another one is refused.
         """
         super().__init__(backing)
         self._journal = journal
@@ -153,6 +153,7 @@ class OpaqueMap(_BatchMap):
             StateError: A value has a higher txid: it belongs to another history of the topology. Nothing was written.
             StateCorrupted: A value is not an `OpaqueValue`. Nothing was written.
         """
+        keep_journal()
         found = self._backing_values([self._journal, *functions])
         journal = self._journal_of(found[0], txid)
         stored = self._decoded(functions, found[1:])

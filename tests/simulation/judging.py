@@ -43,6 +43,8 @@ _MODEL_TESTS = (
     "tests/reliability/test_redelivery.py",
     "tests/reliability/test_delivered_twice.py",
     "tests/reliability/test_rich_spouts.py",
+    "tests/reliability/test_left_out_spouts.py",
+    "tests/transactional/test_journals.py",
     "tests/reliability/test_dead_letters.py",
 )
 

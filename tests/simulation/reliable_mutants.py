@@ -74,8 +74,7 @@ a message that a decision has acked is processed again
 acks are forgotten before the source knows of them
     acker.redelivery.settle: self._acked[msg_id] = entry -> pass
 a decision does not name the acks of earlier ones
-    acker.redelivery.for_record: [*kept, _] if acked else kept
-    -> [AckedMessages.of(self._component, acked)] if acked else []
+    acker.redelivery.unconfirmed: [entry.messages for entry in self._unconfirmed] -> []
 confirmed acks stay in the record
     acker.redelivery.confirm: entry.waiting > 0 -> True
 a driver forgets the messages of open trees

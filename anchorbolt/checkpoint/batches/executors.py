@@ -9,6 +9,7 @@ from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.batch import BaseBatchBolt
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
 from anchorbolt.checkpoint.batches.hand_off import HandOffs, HandOffWriter, pickled
+from anchorbolt.checkpoint.batches.journals import journal_was_kept
 from anchorbolt.checkpoint.ports import BatchTry, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import (
@@ -44,6 +45,7 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
         self._new_bolt = new_bolt
         self._conf = conf
         self._is_open = False
+        self._keeps_journal = False
         self._hand_offs = hand_offs
         super().__init__(None, conf, context, collector, forward)
 
@@ -71,10 +73,16 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
         if checkpoint.action is Action.PREPARE:
+            journal_was_kept()  # forget what another task of this thread has done
             self._call("finish_batch")
+            self._keeps_journal = journal_was_kept()
             self._raise_if_failed()
             super().handle(checkpoint)
             self._end_instance()
+
+    @property
+    def outcome(self) -> TaskOutcome:
+        return TaskOutcome(keeps_journal=self._keeps_journal)
 
     def close(self) -> None:
         self._end_instance()

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from anchorbolt.acker.in_flight import Emitter, FailedMessage, InFlight, RootedChunk, Settlement
+from anchorbolt.acker.in_flight import Emitter, FailedMessage, InFlight, RootedChunk
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.acker.placement import ACKER_ID, moves_to
-from anchorbolt.acker.redelivery import Redelivery
+from anchorbolt.acker.redelivery import DecidedPart, Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.checkpoint.decision import Acked, DecisionRecord
@@ -94,7 +94,7 @@ class RichSpouts:
         # By spout with stable message ids, also by one that this run leaves out and that has messages in flight.
         self._redeliveries: dict[str, Redelivery] = {}
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
-        self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
+        self._acked: dict[str, list[DecidedPart]] = {}  # by spout: what the last decision acks
         self._buried = Counter[Emitter]()  # by spout and task: messages that the last decision acks as dead letters
         self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
         self.failed_messages: Mapping[str, int] = {}
@@ -230,7 +230,7 @@ class RichSpouts:
         errors = sum(host.errors_reported for host in self._hosts.values())
         self.errors_reported = errors - self._errors_before + self._left_out.errors_reported
         self._errors_before = errors
-        by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
+        failed = {component: list[FailedMessage]() for component in self._redeliveries}
         settlements = self._in_flight.settle(self._clock())
         acked = by_spout(settlements, lambda settlement: len(settlement.acked))
         for (component, _), number in self._buried.items():
@@ -255,12 +255,11 @@ class RichSpouts:
             self._failed.settle(settlements)
         for (component, index), settlement in settlements.items():
             if component in self._redeliveries:
-                by_component[component].acked += settlement.acked
-                by_component[component].failed += settlement.failed
+                failed[component] += settlement.failed
             elif index is not None:  # else of an earlier run: its source knows nothing of that delivery any more
                 self._hosts[component, index].settle(settlement.acked, settlement.failed)
-        for component, settlement in by_component.items():
-            told = self._redeliveries[component].settle(settlement.acked, settlement.failed, self._acked.get(component))
+        for component, redelivery in self._redeliveries.items():
+            told = redelivery.settle(self._acked.get(component, ()), failed[component])
             for index, settled in told.items():
                 self._hosts[component, index].settle(settled.acked, settled.failed)
         self._tell_all()
@@ -316,11 +315,9 @@ class RichSpouts:
         for (component, _), settlement in self._in_flight.settlements().items():
             acked[component] += settlement.acked
         kept: dict[str, Sequence[AckedMessages]] = dict.fromkeys(self._components, ())
-        self._acked = {}
         for component, redelivery in self._redeliveries.items():
-            kept[component] = messages = redelivery.for_record(acked[component])
-            if acked[component]:
-                self._acked[component] = messages[-1]
+            self._acked[component] = parts = list(AckedMessages.parts_of(component, acked[component]))
+            kept[component] = [*redelivery.unconfirmed(), *(messages for messages, _ in parts)]
         return kept
 
     @property
@@ -351,7 +348,7 @@ class RichSpouts:
     def unconfirmed(self) -> Acked:
         """Return the acked messages whose sources may not know it yet."""
         confirmed: dict[str, Sequence[AckedMessages]] = dict.fromkeys(self._components, ())
-        return confirmed | {name: redelivery.for_record(()) for name, redelivery in self._redeliveries.items()}
+        return confirmed | {name: redelivery.unconfirmed() for name, redelivery in self._redeliveries.items()}
 
     @property
     def awaits_sources(self) -> bool:

@@ -46,6 +46,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
         spout_tasks=plan.spouts_of_trees if plan.ackers else {},
         batch_spout=batch_spout_text(plan),
+        committers={name: len(plan.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
     )
     log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
     tasks: Tasks

@@ -21,7 +21,7 @@ def test_the_simplest_transactional_simulation_has_no_fault() -> None:
     outcome = run_choices(kind, traced=True)
     assert not outcome.failure
     assert not any(outcome.choices[1:])
-    assert outcome.trace[-1].strip() == "driver 1: $checkpointspout-0 head  []"
+    assert outcome.trace[-1].strip().startswith("driver 1: $checkpointspout-0 write")
 
 
 def test_a_scenario_may_be_of_any_kind_and_shape() -> None:

@@ -74,6 +74,9 @@ def pipeline(tmp_path: Path, phases: list[Processing]) -> Pipeline:
     class Started:
         record = DecisionRecord(state=CheckpointState(0, Phase.COMMITTED))
 
+        def begin_batches(self, *, waits: bool) -> None:
+            """Note nothing: no bolt runs."""
+
     def start(current: Round, notify: Callable[[], None]) -> Processing:
         phases.append(Processing(current, notify))
         return phases[-1]

@@ -101,6 +101,7 @@ class PhasedRounds:
             files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
             reports=[*{report.task: report for report in processed}.values(), *reports],
             batch=flight.metadata.encode(),
+            journals=frozenset(report.component for report in reports if report.outcome.keeps_journal),
         )
 
     def _guarded(self, phase: str, txid: int, run: Callable[[], T]) -> T:

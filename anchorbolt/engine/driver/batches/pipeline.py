@@ -69,11 +69,12 @@ class Pipeline:
         self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
 
     def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
-        """Continue behind the last decision. Raises `SpoutError`, and what the store raises."""
+        """Continue behind the last decision. Raises `SpoutError`, `TopologyError`, and what the store raises."""
         self._spout = spout
         self._start = start
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
         self._slots = Slots(self._log.load_batches(), spout.record.txid)
+        spout.begin_batches(waits=bool(self._slots.found))
         self._coordinator = BatchCoordinator(self._plan, self.session)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)

@@ -52,6 +52,7 @@ class BatchWaves:
         finally:
             self._pause.close()
             self.pipeline.close()
+        self._spout.end_batches()
 
     def stop(self) -> bool:
         self._stopped.set()
