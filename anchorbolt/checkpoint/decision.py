@@ -48,6 +48,10 @@ Acked = Mapping[str, Sequence[AckedMessages]]
 """By spout that a run knows: the acked messages that the spout may not have told its source; often empty."""
 
 
+Inputs = tuple[tuple[str, str, str], ...]
+"""The inputs of a bolt: the component and its stream, and the grouping as text."""
+
+
 @dataclass(frozen=True)
 class DecisionRecord:
     """A transaction's outcome, durable before any task can see COMMIT."""
@@ -61,6 +65,8 @@ class DecisionRecord:
     namespaces: Mapping[str, Committed] = field(default_factory=dict)  # all ever changed, this transaction's included
     outbox: tuple[SinkFile, ...] = ()  # the sinks' files of this transaction
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt: they divide the state
+    groupings: Mapping[str, Inputs] = field(default_factory=dict)  # by stateful bolt: how its tuples choose the task
+    left_behind: tuple[str, ...] = ()  # bolts with state that the topology does not have any more, as was accepted
     schemas: Mapping[str, str] = field(default_factory=dict)  # by sink: its columns, once it has written
     state_schemas: Mapping[str, int] = field(default_factory=dict)  # by bolt: its schema version, if above 1
     acked: tuple[AckedMessages, ...] = ()  # of spouts with stable message ids; until the spouts have told their sources
@@ -136,6 +142,8 @@ class DecisionRecord:
                     [file.component, file.task_index, file.path, file.rows, file.schema] for file in self.outbox
                 ],
                 "parallelism": dict(self.parallelism),
+                "groupings": {name: list(map(list, inputs)) for name, inputs in self.groupings.items()},
+                "left_behind": list(self.left_behind),
                 "schemas": dict(self.schemas),
                 "state_schemas": dict(self.state_schemas),
                 "acked": [[messages.component, messages.packed] for messages in self.acked],
@@ -178,6 +186,11 @@ class DecisionRecord:
                     for component, index, path, rows, schema in content["outbox"]
                 ),
                 parallelism={str(name): int(tasks) for name, tasks in content["parallelism"].items()},
+                groupings={
+                    str(name): tuple((str(source), str(stream), str(text)) for source, stream, text in inputs)
+                    for name, inputs in content.get("groupings", {}).items()
+                },
+                left_behind=tuple(map(str, content.get("left_behind", ()))),
                 schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
                 state_schemas={str(name): int(version) for name, version in content["state_schemas"].items()},
                 acked=tuple(

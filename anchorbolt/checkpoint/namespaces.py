@@ -60,6 +60,12 @@ class Namespaces:
     def heads(self) -> dict[str, NamespaceHead]:
         return self._on_each(self._storages, lambda _, storage: storage.head())
 
+    def count(self, names: Iterable[str]) -> int | None:
+        """Return how many entries are committed in these namespaces; None if the store cannot say so at once."""
+        counts = self._on_each({name: self._storages[name] for name in names}, lambda _, storage: storage.count())
+        known = [count for count in counts.values() if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
     def raise_fence(self, fence: Fence) -> dict[str, NamespaceHead]:
         """Raise the fence of all open namespaces, then read their heads."""
         return self._on_each(self._storages, lambda _, storage: storage.raise_fence(fence))

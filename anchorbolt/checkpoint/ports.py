@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from anchorbolt.bolts.sink import SinkFile
-from anchorbolt.checkpoint.decision import Acked, Committed, Winner
+from anchorbolt.checkpoint.decision import Acked, Committed, Inputs, Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.state_backends.state import Fence
@@ -146,6 +146,7 @@ class Layout:
     topology: str
     headers: Mapping[str, str] = field(default_factory=dict)  # by namespace: the configured format header
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt
+    groupings: Mapping[str, Inputs] = field(default_factory=dict)  # per stateful bolt
     schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt
     tasks: Mapping[str, TaskKey] = field(default_factory=dict)  # by namespace: the task that keeps its state there
     # The rich spouts by the ids of their tasks, if there are ackers; an empty name without stable message ids.

@@ -13,6 +13,7 @@ from typing import Any
 
 from anchorbolt import errors
 from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.checkpoint.changed_job import affected_states
 from anchorbolt.checkpoint.current_wave import CurrentWave, FailedRound
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Acked, Committed, DecisionRecord
@@ -107,11 +108,11 @@ class CheckpointSpout:
         """
         return self.record.state.phase is Phase.COMMITTING
 
-    def recover(self, query_id: str = "", *, accept_new: bool = False) -> RecoveryReport:
+    def recover(self, query_id: str = "", *, accept_new: bool = False, accept_loss: bool = False) -> RecoveryReport:
         """Claim the topology, fence off every older driver, and finish or undo what a dead one left behind.
 
         `query_id` is the streaming query at the checkpoint location, empty for a new location. With `accept_new` it
-        need not be the query that the state came from.
+        need not be the query that the state came from. With `accept_loss` the topology may leave state behind.
 
         Raises the first reason to refuse the start. The checks of `startup` run before anything is written, and those
         of the namespaces again after the claim. A decided wave whose sink is gone is refused later, when its rows are
@@ -119,7 +120,7 @@ class CheckpointSpout:
         """
         started = perf_counter()
         log, layout, outbox = self._run.log, self._run.layout, self._run.outbox
-        self._refuse_early(query_id, accept_new=accept_new)
+        self._refuse_early(query_id, accept_new=accept_new, accept_loss=accept_loss)
         fence = log.claim()
         reach(FaultPoint.CLAIMED)
         found = self._raise_fences(fence, query_id)
@@ -336,7 +337,7 @@ class CheckpointSpout:
         self._run.namespaces.close()
         self._run.log.close()
 
-    def _refuse_early(self, query_id: str, *, accept_new: bool) -> None:
+    def _refuse_early(self, query_id: str, *, accept_new: bool, accept_loss: bool) -> None:
         """Check everything before anything is written, the fence included.
 
         While an older driver commits, a store can look inconsistent. So a refusal counts only if the records have not
@@ -349,11 +350,22 @@ class CheckpointSpout:
                 _raise_first(record_problems(self._run.layout, Found(*records, query_id), accept_new=accept_new))
                 self._open(records)
                 self._check_namespaces(records, query_id, self._run.namespaces.heads(), log.stored_generation())
+                if not accept_loss:
+                    self._refuse_loss(records)
                 return
             except (errors.StateRegressed, errors.CodecMismatch):
                 if number == _READS or log.load() == records:
                     raise
                 sleep(_PAUSE_S)
+
+    def _refuse_loss(self, records: Records) -> None:
+        """Refuse a topology that would leave state behind, or look for keys in other tasks."""
+        layout, (record, _) = self._run.layout, records
+        if record is None:
+            return
+        prefix = self._run.log.namespace.rpartition(":")[0]
+        for state in affected_states(layout, record, prefix):
+            raise state.problem(layout, record, self._run.namespaces.count(state.namespaces))
 
     def _raise_fences(self, fence: Fence, query_id: str) -> Found:
         """Raise the fence in every namespace, then read, then check the namespaces again."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from anchorbolt.acker.placement import carried_spout_tasks
 from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.changed_job import left_behind_after
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.letters.writers import DeadLetterWriter
@@ -166,6 +167,8 @@ class Transaction:
             namespaces={**before.namespaces, **changed},
             outbox=prepared.files,
             parallelism={**before.parallelism, **layout.parallelism},
+            groupings={**before.groupings, **layout.groupings},
+            left_behind=left_behind_after(before, layout),
             schemas=_sink_schemas(before, prepared.files),
             state_schemas={**before.state_schemas, **versions},
             acked=before.acked_after(prepared.acked),

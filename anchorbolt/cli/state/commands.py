@@ -1,4 +1,4 @@
-"""The commands `anchorbolt state …`. None of them writes, raises a fence, or starts Spark."""
+"""The commands `anchorbolt state …`. None of them starts Spark; only `rename` writes, or raises a fence."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
 
-app = App("Inspect the state in any store: namespaces, entries, and the progress of a topology. Reads only.")
+app = App("Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state.")
 
 Conf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the run, YAML or JSON.")]
 Overrides = Annotated[
@@ -218,3 +218,37 @@ def _enum_constants(text: str) -> tuple[str, list[str]]:
     if not (name and equals and constants):
         raise ConfigError(f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order.")
     return name, constants.split(",")
+
+
+@app.command()
+@with_exit_code
+def rename(
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The topology's name.")],
+    component: Annotated[str, typer.Argument(metavar="OLD_ID", help="The stateful bolt that has the state.")],
+    new_id: Annotated[str, typer.Argument(metavar="NEW_ID", help="Its new id, which has no state yet.")],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    take_fence: Annotated[
+        bool,
+        typer.Option("--take-fence", help="Go on although a run holds the fence; if it is alive, it ends with Fenced."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Make all checks, and write nothing.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Give the state of a renamed stateful bolt to its new id, in one transaction. Stop the topology first.
+
+    If the command is interrupted, run it again; if it then says that a transaction is open, start the topology.
+    """
+    from anchorbolt.cli.state.text import rename_lines
+    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.work_progress import shown_progress
+    from anchorbolt.migration_tools.renaming import rename_state
+
+    provider, settings, _ = open_store(conf, overrides or ())
+    prefix = settings.namespace_prefix_of(topology)
+    with shown_progress() as progress:
+        report = rename_state(
+            provider, topology, prefix, component, new_id, take_fence=take_fence, dry_run=dry_run, progress=progress
+        )
+    print_line(json.dumps(report.to_content()) if as_json else "\n".join(rename_lines(report)))
+    return DONE

@@ -12,6 +12,7 @@ from anchorbolt.cli.work_progress import shown_progress
 from anchorbolt.migration_tools.inspect.decoding import Entry
 from anchorbolt.migration_tools.inspect.explanation import NamespaceReport, TopologyReport
 from anchorbolt.migration_tools.inspect.inspection import NamespaceSummary
+from anchorbolt.migration_tools.renaming import RenameReport
 from anchorbolt.serialization.schema import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED
 from anchorbolt.util.messages import counted
@@ -179,3 +180,12 @@ def _namespace_content(each: NamespaceReport) -> dict[str, Any]:
 
 def _position(txid: int) -> str:
     return "nothing committed" if txid == NOTHING_COMMITTED else f"committed txid {txid}"
+
+
+def rename_lines(report: RenameReport) -> list[str]:
+    """Describe a rename of state, or a dry run of it."""
+    lines = [f"{old} -> {new}" for old, new in report.namespaces]
+    if report.is_dry_run:
+        return [*lines, f"dry run: nothing was written. The rename would be txid {report.txid} in {report.store}"]
+    entries = counted(report.entries or 0, "key")
+    return [*lines, f"renamed {entries} in {report.store}, as txid {report.txid}"]

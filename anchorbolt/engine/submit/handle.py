@@ -78,7 +78,9 @@ class RunHandle(ObservedRun):
         try:
             self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
             self._start.show(self)
-            self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
+            self._recovery = self._spout.recover(
+                waves.query_id(), accept_new=plan.settings.accept_new_query, accept_loss=plan.settings.accept_state_loss
+            )
             check_spouts_left_out(plan, self._spout.record)
             if keeps_history:
                 self._history = HistoryWriter(folder, self._recovery.generation, earlier=self._show_earlier)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
+from anchorbolt.checkpoint.decision import Inputs
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
 from anchorbolt.checkpoint.namespaces import Namespaces
@@ -35,6 +36,10 @@ class BatchRunner(CommitRunner, Protocol):
         """Close the instances of bolts that the tasks keep."""
 
 
+def _inputs(plan: ExecutionPlan, bolt: str) -> Inputs:
+    return tuple((source.component, source.stream, str(grouping)) for source, grouping in plan.graph.bolts[bolt].inputs)
+
+
 def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | BatchRunner) -> CheckpointSpout:
     """Return the spout of a run whose streaming checkpoint location is `folder`; it has read nothing yet."""
     retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
@@ -43,6 +48,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         tasks=plan.namespaces,
         headers={namespace: plan.header(namespace) for namespace in plan.namespaces},
         parallelism={component: plan.parallelism(component) for component in plan.stateful},
+        groupings={name: _inputs(plan, name) for name in plan.stateful_bolts},
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
         spout_tasks=plan.spouts_of_trees if plan.ackers else {},
         batch_spout=batch_spout_text(plan),

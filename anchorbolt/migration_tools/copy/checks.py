@@ -6,7 +6,7 @@ from anchorbolt.checkpoint.recovery import plan_recovery
 from anchorbolt.checkpoint.startup import startup_problems
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.errors import MigrationRefused
-from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot
+from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, known_namespaces
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider
 
 
@@ -26,10 +26,10 @@ def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_cust
     if snapshot.stored is None:
         raise MigrationRefused(
             f"{place} has no decision record of topology {topology!r} ({snapshot.record_namespace}): nothing was "
-            "copied. Check the name, the prefix and the store; anchorbolt state namespaces lists all namespaces."
+            "changed. Check the name, the prefix and the store; anchorbolt state namespaces lists all namespaces."
         )
     if snapshot.has_moved:
-        raise MigrationRefused(f"a run of {topology!r} is writing to {place}: stop it before you copy.")
+        raise MigrationRefused(f"a run of {topology!r} is writing to {place}: stop it first.")
     if snapshot.holds_fence and not taken:
         raise MigrationRefused(
             f"generation {snapshot.generation} of {topology!r} holds the fence in {place}: a run is "
@@ -37,13 +37,16 @@ def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_cust
             "--take-fence: a run that is alive then ends with Fenced at its next wave."
         )
     headers = {name: head.codec for name, head in snapshot.heads.items()}
-    for problem in startup_problems(Layout(topology, headers), snapshot.found(snapshot.heads)):
+    layout = Layout(topology, headers, batch_spout=snapshot.stored.batch_spout)
+    for problem in startup_problems(layout, snapshot.found(snapshot.heads)):
         raise MigrationRefused(
-            f"{place} does not agree with its decision record, and is not copied: {problem.message}"
+            f"{place} does not agree with its decision record, so nothing was changed: {problem.message}"
         ) from problem
     plan = plan_recovery(snapshot.stored, None, snapshot.heads)
     # If the record says COMMITTED, staged attempts are undecided; once their driver is fenced, they stay so.
-    if plan.action is Action.COMMIT or (plan.leftovers and not taken):
+    # An interrupted rename leaves attempts in namespaces that the topology does not have: nothing depends on them.
+    known = known_namespaces(snapshot.stored, snapshot.record_namespace.rpartition(":")[0])
+    if plan.action is Action.COMMIT or (known.intersection(plan.leftovers) and not taken):
         raise MigrationRefused(
             f"a transaction of {topology!r} is open in {place}: start the topology there once and stop it; this closes "
             "the transaction. anchorbolt state explain shows the transaction."

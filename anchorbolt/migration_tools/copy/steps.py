@@ -86,7 +86,7 @@ def copied_namespace(
             writer.rollback(fence)
             digest = Digest()
             nothing: list[tuple[bytes, bytes]] = []  # a namespace without entries is staged too
-            for number, entries in enumerate(chain([nothing], _slices(reader, writer.limits))):
+            for number, entries in enumerate(chain([nothing], slices_of(reader, writer.limits))):
                 staged = contract.StagedSlice(
                     fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec
                 )
@@ -112,7 +112,8 @@ def copied_namespace(
     )
 
 
-def _slices(reader: contract.StateStorage, limits: contract.SizeLimits | None) -> Iterator[list[tuple[bytes, bytes]]]:
+def slices_of(reader: contract.StateStorage, limits: contract.SizeLimits | None) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield the committed entries in parts of some MiB. Raises `MigrationRefused` if one is too large for `limits`."""
     for page in reader.scan(page_size=_SLICE_ENTRIES):
         entries: list[tuple[bytes, bytes]] = []
         size = 0

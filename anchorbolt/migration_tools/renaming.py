@@ -1,0 +1,246 @@
+"""Gives the state of a stateful bolt to a bolt of another id, as one more transaction of the topology.
+
+The entries are staged in the new namespaces, and their removal in the old ones, under the txid behind the last one. One
+decision names all these attempts; then they are committed. A process that dies before the decision leaves everything as
+it was, and its command can be repeated. Behind the decision the next start of the topology commits, as it does for any
+wave. The positions of the sources stay as they are.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from anchorbolt.checkpoint.batches.metadata import BatchMetadata
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.state_machine import Action
+from anchorbolt.errors import Fenced, MigrationRefused
+from anchorbolt.migration_tools.copy.checks import check_source
+from anchorbolt.migration_tools.copy.steps import slices_of
+from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
+from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice, StateProvider, StateStorage
+from anchorbolt.state_backends.rules import task_namespace
+from anchorbolt.streams.declaration import check_name
+
+
+@dataclass(frozen=True)
+class RenameReport:
+    """The result of a rename, or of a dry run.
+
+    Attributes:
+        store: Description of the store.
+        namespaces: Each old namespace with committed data, and its new name.
+        entries: How many entries were moved; None after a dry run.
+        txid: The transaction that renamed, or would rename.
+        is_dry_run: Whether this was a dry run, which writes nothing.
+    """
+
+    store: str
+    namespaces: tuple[tuple[str, str], ...]
+    entries: int | None
+    txid: int
+    is_dry_run: bool
+
+    def to_content(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return vars(self)
+
+
+def rename_state(
+    provider: StateProvider,
+    topology: str,
+    prefix: str,
+    component: str,
+    new_id: str,
+    *,
+    take_fence: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> RenameReport:
+    """Give the state of the stateful bolt `component` to the bolt `new_id`.
+
+    Args:
+        provider: The store.
+        topology: Name of the topology.
+        prefix: Prefix of its namespaces, without the colon; may be empty.
+        component: Id of the bolt that has the state.
+        new_id: Id of the bolt that gets it. It has no state yet.
+        take_fence: Go on although a run holds the fence: a run that is alive ends with `Fenced` at its next wave, and
+            a killed run no longer blocks the rename.
+        dry_run: Make all checks, and write nothing.
+        progress: Receives the progress.
+
+    Raises:
+        MigrationRefused: A run is alive, a transaction is open or a batch may be half committed, the bolt has no state
+            or one of its own class, or the new bolt has state already. Nothing was written.
+        TopologyError: `new_id` is not an id.
+        Fenced: A run has started meanwhile.
+        StateError: The store failed; see `StateStorage`.
+    """
+    check_name("component", new_id)
+    snapshot = read_topology(provider, topology, prefix)
+    record = _checked(snapshot, provider, component, new_id, taken=take_fence)
+    tasks = range(record.parallelism[component])
+    names = [(task_namespace(prefix, component, index), task_namespace(prefix, new_id, index)) for index in tasks]
+    names = [(old, new) for old, new in names if old in record.namespaces]
+    report = RenameReport(provider.describe(), tuple(names), None, record.txid + 1, dry_run)
+    if dry_run:
+        return report
+    with ExitStack() as stack:
+        log = DecisionLog(stack.enter_context(closing(provider.open(snapshot.record_namespace))))
+        storages = {
+            name: stack.enter_context(closing(provider.open(name))) for name in {*record.namespaces, *chain(*names)}
+        }
+        transaction = _Transaction(log, storages, record)
+        heads = transaction.claim()
+        entries = sum(transaction.move(old, new, heads, progress or Progress()) for old, new in names)
+        transaction.finish(_renamed(record, component, new_id))
+        log.release()
+    return replace(report, entries=entries)
+
+
+class _Transaction:
+    """Moves entries between namespaces, all or none."""
+
+    def __init__(self, log: DecisionLog, storages: dict[str, StateStorage], record: DecisionRecord) -> None:
+        self._log = log
+        self._storages = storages
+        self._record = record
+        self._txid = record.txid + 1
+        self._winners: dict[str, Winner] = {}
+        self._fence: Fence
+
+    def claim(self) -> dict[str, NamespaceHead]:
+        """Fence off all others, in every namespace; return the heads. Raises `Fenced` if a run has been here since."""
+        self._fence = self._log.claim()
+        heads = {name: storage.raise_fence(self._fence) for name, storage in self._storages.items()}
+        stored, _ = self._log.load()
+        if stored != self._record:
+            raise Fenced("a run has changed the state meanwhile. Nothing was changed. Stop it, and try again.")
+        return heads
+
+    def move(self, old: str, new: str, heads: Mapping[str, NamespaceHead], progress: Progress) -> int:
+        """Stage all entries of one namespace in another, and their removal; return how many there are."""
+        source, target = self._storages[old], self._storages[new]
+        codec = heads[old].codec
+        arriving = _Attempt(target, self._fence, self._txid, heads[new].committed, codec)
+        leaving = _Attempt(source, self._fence, self._txid, heads[old].committed, codec)
+        progress.begin(f"moving {old} to {new}", source.count())
+        entries = 0
+        for page in slices_of(source, target.limits):
+            arriving.stage(dict(page))
+            leaving.stage(dict.fromkeys(key for key, _ in page))
+            entries += len(page)
+            progress.advance(len(page))
+        self._winners |= {new: arriving.sealed(), old: leaving.sealed()}
+        return entries
+
+    def finish(self, record: DecisionRecord) -> None:
+        """Decide, and commit. `record` is the last one with the new names."""
+        winners = self._winners
+        changed = {name: Committed(self._txid, winner.attempt) for name, winner in winners.items()}
+        decision = replace(
+            record,
+            state=record.state.begin().after(Action.PREPARE),
+            winners=winners,
+            namespaces={**record.namespaces, **changed},
+            outbox=(),
+            dead_letters=(),
+            batch=_of_next(record.batch),
+        )
+        self._log.next_fence()
+        self._log.decide(decision)
+        fence = self._log.next_fence()
+        for name, winner in winners.items():
+            self._storages[name].commit(fence, self._txid, winner.attempt)
+        self._log.write(decision.marked_committed())
+
+
+class _Attempt:
+    """One attempt in one namespace, slice by slice."""
+
+    def __init__(self, storage: StateStorage, fence: Fence, txid: int, base: int, codec: str) -> None:
+        self._storage = storage
+        self._of_slices = fence, txid, uuid.uuid4().hex, base
+        self._codec = codec
+        self._number = 0
+        self._seal = Seal(0, 0)
+        self.stage({})  # a namespace without entries is staged too
+
+    def stage(self, updates: dict[bytes, bytes] | dict[bytes, None]) -> None:
+        fence, txid, attempt, base = self._of_slices
+        staged = StagedSlice(fence, txid, attempt, base, self._number, {**updates}, self._codec)
+        self._seal = self._storage.stage(staged)
+        self._number += 1
+
+    def sealed(self) -> Winner:
+        fence, _, attempt, base = self._of_slices
+        self._storage.seal(fence, attempt, self._seal)
+        return Winner(attempt, base, self._seal)
+
+
+def _checked(
+    snapshot: TopologySnapshot, provider: StateProvider, component: str, new_id: str, *, taken: bool
+) -> DecisionRecord:
+    check_source(snapshot, provider, with_custom_states=True, taken=taken)
+    record, place = snapshot.stored, provider.describe()
+    assert record is not None, "check_source refuses a store without a record"
+    with_state = sorted(_components(record, snapshot))
+    if component not in with_state:
+        raise MigrationRefused(
+            f"{component!r} has no state in {place}. The bolts of {snapshot.topology!r} with state: "
+            f"{', '.join(with_state) or 'none'}."
+        )
+    if new_id in with_state:
+        raise MigrationRefused(f"{new_id!r} has state already in {place}. Name a bolt without state.")
+    for name in _names(snapshot, record, component):
+        if name in snapshot.heads and snapshot.heads[name].codec == CUSTOM_HEADER:
+            raise MigrationRefused(
+                f"{name} belongs to a custom state and has no entries. Rename it with its own class."
+            )
+    if record.committers:
+        raise MigrationRefused(
+            f"batch {record.txid + 1} of {snapshot.topology!r} may be half committed. Start the topology as it was, "
+            "and let it end as STOPPED or FINISHED."
+        )
+    return record
+
+
+def _components(record: DecisionRecord, snapshot: TopologySnapshot) -> Iterator[str]:
+    for component in record.parallelism:
+        if not component.startswith("__") and any(
+            name in record.namespaces for name in _names(snapshot, record, component)
+        ):
+            yield component
+
+
+def _names(snapshot: TopologySnapshot, record: DecisionRecord, component: str) -> list[str]:
+    prefix = snapshot.record_namespace.rpartition(":")[0]
+    return [task_namespace(prefix, component, index) for index in range(record.parallelism[component])]
+
+
+def _renamed(record: DecisionRecord, component: str, new_id: str) -> DecisionRecord:
+    def renamed(facts: Mapping[str, Any]) -> dict[str, Any]:
+        others = {name: fact for name, fact in facts.items() if name not in (component, new_id)}
+        return others | ({new_id: facts[component]} if component in facts else {})
+
+    return replace(
+        record,
+        parallelism=renamed(record.parallelism),
+        groupings=renamed(record.groupings),
+        state_schemas=renamed(record.state_schemas),
+        left_behind=tuple(name for name in record.left_behind if name != component),
+    )
+
+
+def _of_next(batch: bytes) -> bytes:
+    """Return the metadata of the last batch of a transactional topology as that of the next txid."""
+    if not batch:
+        return batch
+    metadata = BatchMetadata.decode(batch)
+    return replace(metadata, txid=metadata.txid + 1).encode()
