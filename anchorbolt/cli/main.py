@@ -84,8 +84,8 @@ def run(
         option(
             "--set",
             metavar="KEY=VALUE",
-            help="Set one key, overriding the file; VALUE as in YAML, inner keys dotted. May be repeated. Not for "
-            "passwords: use passwordEnv or passwordFile.",
+            help="Set one key, overriding the file; VALUE is a text, a number, true, or a list or mapping of YAML; "
+            "inner keys dotted. May be repeated. Not for passwords: use passwordEnv or passwordFile.",
         ),
     ] = None,
     master: Annotated[str | None, option(metavar="URL", help="Spark master. [default: local[*]]")] = None,

@@ -19,6 +19,7 @@ class Accepted(NamedTuple):
 
     fits: Callable[[Any], bool]
     must_be: str
+    is_whole: bool = False  # a number such as 30.0 is read as 30, as Storm does it
 
 
 class Setting(NamedTuple):
@@ -95,6 +96,8 @@ def read_values(known: Mapping[str, Setting], given: Any, key: str = "") -> dict
             raise unknown_key(
                 f"{prefix}{name}", [prefix + each for each in known], f"Known here are: {', '.join(known)}."
             )
+        if known[name].accepted.is_whole and type(value) is float and value.is_integer():
+            value = int(value)
         check_value(known[name], value, prefix + name)
         found[known[name].field] = value
     return found
@@ -116,6 +119,7 @@ def whole(low: int, high: int | None = None, *, unit: str | None = None, what: s
     return Accepted(
         lambda value: type(value) is int and value >= low and (high is None or value <= high),
         f"{what}{of_unit}, {bounds}",
+        is_whole=True,
     )
 
 

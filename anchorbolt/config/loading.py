@@ -71,8 +71,9 @@ def load_conf(
     Args:
         conf: Keys and values, which override those of `file`. A `Configuration` keeps its passwords.
         file: A YAML or JSON file.
-        overrides: Texts `key=value` from a command line, which override all else: the value is read as YAML, and inner
-            keys of `topology.state.provider.config` are dotted. Must not hold a password.
+        overrides: Texts `key=value` from a command line, which override all else. A number, true, false, null, a list
+            `[…]`, a mapping `{…}` and a quoted text are read as YAML, any other text as it is. Inner keys of
+            `topology.state.provider.config` are dotted. Must not hold a password.
 
     Returns:
         The configuration. Reads the environment and the file that `passwordEnv` or `passwordFile` name.

@@ -27,7 +27,13 @@ from anchorbolt.config.secret import find_password
 from anchorbolt.errors import ConfigError
 
 _FOR_ANY_CLASS = ("keyClass", "valueClass", "keySerializerClass", "valueSerializerClass")
-_SASL = ("sasl", "kerberos", "keytab", "principal")
+# By words in a key of the provider's configuration.
+_UNSUPPORTED = {
+    ("sasl", "kerberos", "keytab", "principal"): "SASL and Kerberos are not supported: let the Thrift server log in to "
+    "HBase, and secure the connection to it by thriftConfig.tls and the network.",
+    ("sentinel",): "Redis Sentinel is not supported: name the master by jedisPoolConfig, under an address that follows "
+    "a failover; or use a Redis Cluster, by jedisClusterConfig.",
+}
 _SECURITY = (
     *("hbase.security.*", "hadoop.security.*", "hbase.rpc.protection", "hadoop.rpc.protection"),
     *("hbase.rpc.ssl.*", "hbase.client.netty.tls.*", "*.tls.*", "*.ssl.*"),
@@ -50,7 +56,7 @@ def read_provider(name: str, source: Mapping[str, Any]) -> tuple[ProviderSetting
     if name not in PROVIDERS:
         custom = {key: value for key, value in given.items() if key not in _FOR_ANY_CLASS}
         given = {key: value for key, value in given.items() if key in _FOR_ANY_CLASS}
-    _refuse_sasl(given)
+    _refuse_unsupported(given)
     groups = {group: _read_group(group, given[group]) for group in GROUPS if given.get(group) is not None}
     known = UNGROUPED | {group: Setting(group, group, None, _MAPPING) for group in GROUPS}
     values = read_values(known, {key: given[key] for key in given if key not in GROUPS}, PROVIDER_CONFIG)
@@ -102,16 +108,13 @@ def _hbase(values: _Values, groups: Mapping[str, _Values]) -> HBaseSettings:
     return HBaseSettings(**values, **groups.get("thriftConfig", {}))
 
 
-def _refuse_sasl(given: Mapping[str, Any]) -> None:
-    thrift = given.get("thriftConfig")
-    for key in (*given, *(f"thriftConfig.{each}" for each in (thrift if isinstance(thrift, Mapping) else ()))):
-        if any(word in str(key).lower() for word in _SASL):
-            raise ConfigError(
-                f"unknown configuration key {f'{PROVIDER_CONFIG}.{key}'!r}. SASL and Kerberos are not supported: let "
-                "the Thrift server log in to HBase, and secure the connection to it by thriftConfig.tls and the "
-                "network.",
-                key=f"{PROVIDER_CONFIG}.{key}",
-            )
+def _refuse_unsupported(given: Mapping[str, Any]) -> None:
+    inner = (f"{group}.{key}" for group in GROUPS if isinstance(given.get(group), Mapping) for key in given[group])
+    for key in (*given, *inner):
+        for words, advice in _UNSUPPORTED.items():
+            if any(word in str(key).lower() for word in words):
+                name = f"{PROVIDER_CONFIG}.{key}"
+                raise ConfigError(f"unknown configuration key {name!r}. {advice}", key=name)
 
 
 def _refuse_security(config_key: str | None, source: Mapping[str, Any]) -> None:

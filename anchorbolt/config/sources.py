@@ -1,6 +1,7 @@
 """Reads and merges the sources of a configuration: a file, a mapping that overrides it, and `key=value` texts."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -81,16 +82,34 @@ def _parse_override(override: str) -> tuple[str, Any]:
     if not key or not equals:
         raise ConfigError(f"{key!r} is not of the form key=value. Write --set key=value.", key=key or None)
     _refuse_password(key, None)  # before a message can quote the value
-    # YAML would read an empty text as null, but `--set key=` means an empty text.
-    value, problem = _parsed(text) if text else (text, "")
+    value, problem = _value_of(text)
     if problem:
         raise ConfigError(
-            f"the value given for {key} is not valid YAML: {problem}. Quote it, as in {key}=\"'...'\".", key=key
+            f"the value given for {key} is not valid YAML: {problem}. If it is a text, quote it, as in "
+            f"{key}=\"'...'\".",
+            key=key,
         )
     if key == PROVIDER_CONFIG:
         value = _provider_config(value)
     _refuse_password(key, value)
     return key, value
+
+
+def _value_of(text: str) -> tuple[Any, str]:
+    """Return the value of a text on a command line, and what is wrong with it; empty if nothing is.
+
+    A number, true, false, null, a list `[…]`, a mapping `{…}` and a quoted text are read as YAML. Anything else stays
+    as it is: YAML would cut " #2" off, and make other values of 0123, 12:30:45, no and 2024-01-01.
+    """
+    bare = text.strip()
+    begin, end = bare[:1], bare[-1:]
+    if not (_PLAIN.fullmatch(bare) or begin in _CLOSING):
+        return text, ""
+    value, problem = _parsed(bare, loader=_OverrideLoader)
+    if problem:
+        return (None, problem) if begin in ("[", "{") else (text, "")
+    # Behind a bracket or a quotation mark, YAML takes a "#" for the beginning of a comment.
+    return (value, "") if _CLOSING.get(begin, end) == end else (text, "")
 
 
 def _refuse_password(key: str, value: Any) -> None:
@@ -151,7 +170,21 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _parsed(text: str, *, is_json: bool = False) -> tuple[Any, str]:
+class _OverrideLoader(_StrictLoader):
+    """Reads as text what only YAML 1.1 takes for a value of another type: 0123, 12:30:45, no, 2024-01-01."""
+
+    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012 (a class variable of PyYAML's)
+
+
+_CLOSING = {"[": "]", "{": "}", "'": "'", '"': '"'}
+_INT = r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)"
+_FLOAT = r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan"
+_PLAIN = re.compile(rf"{_INT}|{_FLOAT}|(?i:true|false|null)")
+for _kind, _pattern in (("int", _INT), ("float", _FLOAT), ("bool", "(?i:true|false)"), ("null", "(?i:null)|")):
+    _OverrideLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"^(?:{_pattern})$"), None)
+
+
+def _parsed(text: str, *, is_json: bool = False, loader: type[yaml.SafeLoader] = _StrictLoader) -> tuple[Any, str]:
     """Return the value of a JSON or YAML text, and what is wrong with the text; empty if nothing is.
 
     The parsers' own errors do not leave this function: they hold the text, and that may hold a password.
@@ -168,7 +201,7 @@ def _parsed(text: str, *, is_json: bool = False) -> tuple[Any, str]:
     try:
         if is_json:
             return json.loads(text, object_pairs_hook=once), ""
-        return yaml.load(text, _StrictLoader), ""  # noqa: S506 (a subclass of SafeLoader)
+        return yaml.load(text, loader), ""  # noqa: S506 (a subclass of SafeLoader)
     except json.JSONDecodeError as error:
         return None, f"{error.msg}, line {error.lineno}, column {error.colno}"
     except yaml.YAMLError as error:

@@ -148,6 +148,12 @@ def test_a_key_that_is_not_one_is_refused_with_the_right_one_or_with_advice(key:
         (hbase({**TABLE, "hbaseConfigKey": "window"}), f"{CONFIG}.hbaseConfigKey", ("'window' is of type int",)),
         (hbase({"thriftConfig": {"transprt": "x"}}), f"{THRIFT}.transprt", (f"Did you mean '{THRIFT}.transport'?",)),
         (hbase({"thriftConfig": {"transport": "http"}}), f"{THRIFT}.transport", ("must be buffered or framed",)),
+        (
+            {CONFIG: {"jedisSentinelConfig": {"master": "m"}}},
+            f"{CONFIG}.jedisSentinelConfig",
+            ("Sentinel is not supported",),
+        ),
+        ({CONFIG: {"jedisPoolConfig": {"sentinels": []}}}, f"{CONFIG}.jedisPoolConfig.sentinels", ("not supported",)),
         (hbase({"thriftConfig": {"sasl": True}}), f"{THRIFT}.sasl", (NO_SASL,)),
         (hbase({"thriftConfig": {"kerberosPrincipal": "hbase@REALM"}}), f"{THRIFT}.kerberosPrincipal", (NO_SASL,)),
         (hbase({"kerberos": {"keytab": "/etc/k"}}), f"{CONFIG}.kerberos", (NO_SASL,)),

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import RedisSettings, TlsSettings
@@ -62,10 +64,45 @@ def test_mapping_ranks_above_file_and_overrides_above_both(tmp_path: Path) -> No
         ("k=", ""),
         ("k=[1, 2]", [1, 2]),
         (" k =x", "x"),
+        ("k=/data/run #2", "/data/run #2"),
+        ("k=#tag", "#tag"),
+        ("k=Hello: world", "Hello: world"),
+        ("k=0123", "0123"),
+        ("k=12:30:45", "12:30:45"),
+        ("k=2024-01-01", "2024-01-01"),
+        ("k=no", "no"),
+        ("k=~", "~"),
+        ("k= spaced ", " spaced "),
+        ("k=- a", "- a"),
+        ("k=@x", "@x"),
+        ("k=!x y", "!x y"),
+        ("k=*", "*"),
+        ("k='a' #2", "'a' #2"),
+        ("k=[1] #2", "[1] #2"),
+        ('k="q"x', '"q"x'),
+        ("k=-5", -5),
+        ("k=.5", 0.5),
+        ("k=2.", 2.0),
+        ("k=False", False),
+        ("k={a: 0123, b: [12:30, true, 1.5, null, ' #']}", {"a": "0123", "b": ["12:30", True, 1.5, None, " #"]}),
     ],
 )
-def test_value_of_an_override_is_read_as_yaml(text: str, value: Any) -> None:
-    assert load_conf(overrides=[text])["k"] == value
+def test_a_text_on_the_command_line_is_not_changed_by_yaml(text: str, value: Any) -> None:
+    found = load_conf(overrides=[text])["k"]
+    assert (found, type(found)) == (value, type(value))
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12))
+def test_what_is_not_a_number_or_a_word_of_yaml_stays_as_it_is(text: str) -> None:
+    written = f"x{text}"
+    assert load_conf(overrides=[f"k={written}"])["k"] == written
+
+
+def test_a_whole_number_may_be_written_as_in_storm() -> None:
+    conf = load_conf({"topology.message.timeout.secs": 45.0})
+    assert (conf["topology.message.timeout.secs"], type(conf["topology.message.timeout.secs"])) == (45, int)
+    with pytest.raises(ConfigError):
+        load_conf({"topology.message.timeout.secs": 45.5})
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,12 @@
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.machinery import PathFinder
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -90,6 +94,7 @@ def _import_file(path: str) -> ModuleType:
 
 def _import(module: str, folder: Path) -> ModuleType:
     """Import a module, with `folder` as the first directory on the path."""
+    _refuse_name_of_another(module.partition(".")[0], folder)
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
@@ -112,6 +117,42 @@ def _import(module: str, folder: Path) -> ModuleType:
             f"{user_traceback(error)}\nmodule {module!r} raised {type(error).__name__} while it was imported "
             f"(traceback above). {advice}"
         ) from error
+
+
+def _refuse_name_of_another(name: str, folder: Path) -> None:
+    """Refuse a job in `folder` that has the name of a module which Anchorbolt needs, before anything is imported.
+
+    Spark, a driver of a store or the job itself would get the job in place of that module.
+    """
+    if PathFinder.find_spec(name, [str(folder)]) is None:
+        return
+    elsewhere = [place for place in sys.path if place and Path(place).resolve() != folder.resolve()]
+    is_of_python = name in sys.stdlib_module_names
+    if is_of_python or (PathFinder.find_spec(name, elsewhere) is not None and _is_needed(name)):
+        whose = "a module of Python" if is_of_python else "an installed module"
+        raise JobError(
+            f"{name!r} in {folder} cannot be imported: it has the name of {whose}, and Anchorbolt, Spark or the job "
+            f"would import it in place of that one. Rename it: my_{name}, for instance."
+        )
+
+
+def _is_needed(module: str) -> bool:
+    """Return whether a module is of a distribution that Anchorbolt requires, also by way of others."""
+    owners = {_canonical(each) for each in packages_distributions().get(module, ())}
+    waiting, seen = ["anchorbolt"], set[str]()
+    while waiting:
+        distribution = waiting.pop()
+        if distribution not in seen:
+            seen.add(distribution)
+            with suppress(PackageNotFoundError):
+                waiting += [_canonical(each) for each in requires(distribution) or ()]
+    return bool(owners & seen)
+
+
+def _canonical(requirement: str) -> str:
+    """Return the name of the distribution at the beginning of a requirement, such as `redis>=5; extra == "x"`."""
+    name = re.match(r"[\w.-]+", requirement)
+    return re.sub(r"[-_.]+", "-", name[0] if name else requirement).lower()
 
 
 def _takes_conf(function: Callable[..., object], reference: str) -> bool:

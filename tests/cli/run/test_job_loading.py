@@ -112,7 +112,7 @@ def job(source: str) -> dict[str, str]:
         # Names that Spark's workers could not import.
         ({"word-count.py": BUILD}, "word-count.py:build", ["Rename it"]),
         ({"1st.py": BUILD}, "1st.py:build", ["Rename it"]),
-        ({"jobs/json.py": BUILD}, "jobs/json.py:build", ["cannot be imported as 'json'", "Rename the file"]),
+        ({"jobs/json.py": BUILD}, "jobs/json.py:build", ["cannot be imported", "Rename the file"]),
         # A module that fails.
         (FAILING, "ab_broken:topology", FAILED),
         (FAILING, "ab_broken.py:topology", FAILED),
@@ -163,3 +163,26 @@ def test_a_wiring_error_stays_what_it_is(write: WriteFiles) -> None:
     write({"ab_job.py": f"{BUILDER}def topology(): return B().create_topology('empty')\n"})
     with pytest.raises(TopologyError):
         load_topology("ab_job:topology", CONF)
+
+
+@pytest.mark.parametrize("name", ["redis", "pandas", "pyspark", "queue", "typer"])
+@pytest.mark.parametrize("form", ["{}:topology", "{}.py:topology", "{}.jobs:topology"])
+def test_a_job_with_the_name_of_a_module_that_others_import_is_refused_before_it_is_imported(
+    write: WriteFiles, name: str, form: str
+) -> None:
+    file = f"{name}/jobs.py" if "jobs" in form else f"{name}.py"
+    write({file: "raise AssertionError('imported')", f"{name}/__init__.py" if "jobs" in form else "other.py": ""})
+    before = sys.modules.get(name)
+    with pytest.raises(JobError, match="Rename it"):
+        load_topology(form.format(name), CONF)
+    assert sys.modules.get(name) is before
+
+
+def test_a_job_may_have_the_name_of_an_installed_module_that_only_jobs_import(
+    write: WriteFiles, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "ab_installed_jobs.py").write_text("topology = None")
+    monkeypatch.syspath_prepend(str(elsewhere))
+    write({"drops.py": BUILD, "ab_installed_jobs.py": IMPORT + "topology = build()"})
+    assert load_topology("ab_installed_jobs:topology", CONF).name == "dropping"
