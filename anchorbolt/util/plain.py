@@ -75,14 +75,15 @@ def _once(value: Any) -> Any:
 
 
 def _of_numpy(numpy: Any, value: Any) -> Any:
-    if isinstance(value, numpy.datetime64 | numpy.timedelta64):
+    kind = value.dtype.char
+    if kind in "Mm":  # times
         if numpy.isnat(value):
             raise _missing(value)
         return _of_numpy_time(numpy, value)
-    if isinstance(value, numpy.longdouble | numpy.clongdouble):
-        found = float(value) if isinstance(value, numpy.longdouble) else complex(value)
+    if kind in "gG":  # longdouble and clongdouble
+        found = float(value) if kind == "g" else complex(value)
         return _exact(value, lambda: found, loses=bool(value == value and type(value)(found) != value))
-    if isinstance(value, numpy.void) and value.dtype.names is not None:
+    if kind == "V" and value.dtype.names is not None:
         return tuple(value[name] for name in value.dtype.names)
     found = value.item()
     if type(found) is type(value):
