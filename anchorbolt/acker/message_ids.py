@@ -1,4 +1,4 @@
-"""The ids of messages in compact form, as a decision record keeps them."""
+"""The ids of messages: when two are one, and their compact form in a decision record."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -8,10 +8,27 @@ from typing import Any
 from anchorbolt.errors import SerializationError, UnsupportedValue
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.util.messages import shortened
+from anchorbolt.util.plain import PLAIN_TYPES, plain
 
 _LARGEST_BYTES = 256 << 20  # decompressed
 _MOST_IDS = 1 << 24
 """What a reader takes, so that damaged bytes cannot fill its memory. `parts_of` divides more."""
+
+
+def id_key(msg_id: Any) -> str | int | bytes:
+    """Return what stands for a message id in a dict or set: a str or int itself, any other id as it is packed.
+
+    Two ids are one if they are packed to the same bytes. Python calls `("x", 1)` and `("x", True)` equal.
+    """
+    kind = type(msg_id)
+    if kind is str or kind is int:
+        return msg_id  # type: ignore[no-any-return]
+    return pack(msg_id) if kind in PLAIN_TYPES else id_key(plain(msg_id))
+
+
+def id_of(key: str | int | bytes) -> Any:
+    """Return an id that is equal to the one of which `id_key` returned this."""
+    return unpack(key) if type(key) is bytes else key
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from anchorbolt.acker.in_flight import FailedMessage, Settlement
-from anchorbolt.acker.message_ids import AckedMessages
+from anchorbolt.acker.message_ids import AckedMessages, id_key, id_of
 
 DecidedPart = tuple[AckedMessages, Sequence[Any]]
 """Messages that a decision acks: as the record has them, and their ids."""
@@ -42,7 +42,8 @@ class Redelivery:
         """Start with what an earlier driver left: the messages of open trees, and those that the record acks."""
         self._component = component
         self._lock = threading.Lock()
-        self._emitter: dict[Any, int | None] = dict.fromkeys(in_flight)  # by message in flight: the task's index
+        # By message in flight, as `id_key` gives it, like all messages here: the task's index.
+        self._emitter: dict[Any, int | None] = dict.fromkeys(map(id_key, in_flight))
         self._pending: defaultdict[int, int] = defaultdict(int)  # by task
         self._recalled: dict[int, list[Any]] = {}  # by task: messages that another one has got from the source since
         self._acked: dict[Any, _Unconfirmed] = {}
@@ -50,7 +51,7 @@ class Redelivery:
         for messages in acked:
             entry = _Unconfirmed(messages, 0)
             self._unconfirmed.append(entry)
-            self._acked.update(dict.fromkeys(messages.msg_ids(), entry))
+            self._acked.update(dict.fromkeys(map(id_key, messages.msg_ids()), entry))
         # Of an id in several decisions, the earlier acks were confirmed: otherwise it had been recognised.
         for entry in self._acked.values():
             entry.waiting += 1
@@ -58,22 +59,23 @@ class Redelivery:
 
     def emit(self, msg_id: Any, task_index: int) -> Known:
         """Note that a task emits a message; only a new one is to be processed."""
+        key = id_key(msg_id)
         with self._lock:
-            if msg_id in self._acked:
+            if key in self._acked:
                 return Known.ACKED
-            if msg_id not in self._emitter:
-                self._emitter[msg_id] = task_index
+            if key not in self._emitter:
+                self._emitter[key] = task_index
                 self._pending[task_index] += 1
                 return Known.NEW
-            before = self._emitter[msg_id]
+            before = self._emitter[key]
             if before != task_index:
-                self._emitter[msg_id] = task_index  # whoever got it last from the source tells the source
+                self._emitter[key] = task_index  # whoever got it last from the source tells the source
                 self._pending[task_index] += 1
-                if msg_id in self._recalled.get(task_index, ()):  # it comes back
-                    self._recalled[task_index].remove(msg_id)
+                if key in self._recalled.get(task_index, ()):  # it comes back
+                    self._recalled[task_index].remove(key)
                 if before is not None:
                     self._pending[before] -= 1
-                    self._recalled.setdefault(before, []).append(msg_id)
+                    self._recalled.setdefault(before, []).append(key)
             return Known.IN_FLIGHT
 
     def take_recalled(self, task_index: int) -> list[Any]:
@@ -81,13 +83,13 @@ class Redelivery:
         if not self._recalled:
             return []
         with self._lock:
-            return self._recalled.pop(task_index, [])
+            return [*map(id_of, self._recalled.pop(task_index, []))]
 
     @property
     def acked(self) -> list[Any]:
         """The messages whose sources may not know that they are acked."""
         with self._lock:
-            return [*self._acked]
+            return [*map(id_of, self._acked)]
 
     def pending(self, task_index: int) -> int:
         """Return how many messages of a task are neither acked nor failed."""
@@ -109,12 +111,13 @@ class Redelivery:
                 entry = _Unconfirmed(messages, len(acked))
                 self._unconfirmed.append(entry)
                 for msg_id in acked:
-                    task = self._emitter.pop(msg_id, None)
-                    self._acked[msg_id] = entry
+                    key = id_key(msg_id)
+                    task = self._emitter.pop(key, None)
+                    self._acked[key] = entry
                     if task is not None:
                         by_task[task].acked.append(msg_id)
             for message in failed:
-                task = self._emitter.pop(message.msg_id, None)
+                task = self._emitter.pop(id_key(message.msg_id), None)
                 if task is not None:
                     by_task[task].failed.append(message)
         return by_task
@@ -128,7 +131,7 @@ class Redelivery:
         """Note that the source knows of the acks of these messages."""
         with self._lock:
             for msg_id in acked:
-                entry = self._acked.pop(msg_id, None)
+                entry = self._acked.pop(id_key(msg_id), None)
                 if entry is not None:
                     entry.waiting -= 1
             self._unconfirmed = [entry for entry in self._unconfirmed if entry.waiting > 0]

@@ -14,6 +14,7 @@ from anchorbolt.checkpoint.recovery import agreed_record, is_of_query, judge_nam
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import AnchorboltError, CodecMismatch, QueryChanged, StateRegressed, TopologyError
 from anchorbolt.state_backends.contract import NamespaceHead, regressed
+from anchorbolt.state_backends.encoding import older_header
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def namespace_problems(layout: Layout, found: Found) -> Iterator[AnchorboltError
             )
     for namespace, header in layout.headers.items():
         written_as = found.heads[namespace].codec
-        if written_as and written_as != header:
+        if written_as and written_as not in (header, older_header(header)):
             is_custom = CUSTOM_HEADER in (written_as, header)
             keys = "topology.state.provider" if is_custom else "keySerializerClass and valueSerializerClass"
             yield CodecMismatch(

@@ -132,7 +132,7 @@ class _Transaction:
         leaving = _Attempt(source, self._fence, self._txid, heads[old].committed, codec)
         progress.begin(f"moving {old} to {new}", source.count())
         entries = 0
-        for page in slices_of(source, target.limits):
+        for page in slices_of(old, source.scan(), target.limits):
             arriving.stage(dict(page))
             leaving.stage(dict.fromkeys(key for key, _ in page))
             entries += len(page)

@@ -7,7 +7,9 @@ from typing import Any
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
 from anchorbolt.serialization.msgpack_values import pack, pack_many, unpack
+from anchorbolt.util.keys import canonical_key
 from anchorbolt.util.messages import shortened
+from anchorbolt.util.plain import plain
 
 MAX_DEPTH = 64
 """The maximum nesting of a JSON value; msgpack has its own limit of 511."""
@@ -19,14 +21,16 @@ class Codec(ABC):
     Attributes:
         name: Short name, as in the configuration.
         version: Counted up when the encoding changes.
+        is_canonical: Whether it encodes the canonical form of keys: equal keys have equal bytes, and are not mutable.
     """
 
     name: str
     version: int
+    is_canonical = False
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:
-        """Encode a value; equal plain keys give equal bytes. Raises `UnsupportedValue`."""
+        """Encode a value. Raises `UnsupportedValue`."""
 
     @abstractmethod
     def decode(self, data: bytes) -> Any:
@@ -52,6 +56,18 @@ class MsgpackCodec(Codec):
     decode = staticmethod(unpack)
 
 
+class MsgpackKeyCodec(MsgpackCodec):
+    """The default codec of keys. Version 1 encoded a key as it was; see docs/decisions/equal-keys.md."""
+
+    version = 2
+    is_canonical = True
+    encode_many = Codec.encode_many
+
+    @staticmethod
+    def encode(value: Any) -> bytes:
+        return pack(canonical_key(value))
+
+
 class JsonCodec(Codec):
     """JSON as text, readable with any tool. Supports what JSON has: None, bool, int, float, str, list, dict of str."""
 
@@ -60,10 +76,10 @@ class JsonCodec(Codec):
 
     def encode(self, value: Any) -> bytes:
         """Encode compactly with sorted names."""
-        _check_json(value, 0)
+        members = _json_members(value, 0)
         try:
             return json.dumps(
-                value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
+                members, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
             ).encode()
         except (ValueError, TypeError) as error:
             raise UnsupportedValue(f"cannot encode {shortened(value)} as JSON: {error}") from error
@@ -76,16 +92,32 @@ class JsonCodec(Codec):
             raise SerializationError(f"cannot decode {len(data)} bytes as JSON: {error}") from error
 
 
-def _check_json(value: Any, depth: int) -> None:
+class JsonKeyCodec(JsonCodec):
+    """JSON for keys. Version 1 told -0.0 from 0.0."""
+
+    version = 2
+    is_canonical = True
+
+    def encode(self, value: Any) -> bytes:
+        return super().encode(canonical_key(value))
+
+
+def _json_members(value: Any, depth: int) -> Any:
+    """Return a value that consists of what JSON has. Raises `UnsupportedValue`."""
     if depth > MAX_DEPTH:
         raise UnsupportedValue(f"a value is nested more than {MAX_DEPTH} deep")
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
-        return
-    if kind is not list and (kind is not dict or any(type(name) is not str for name in value)):
-        raise UnsupportedValue(
-            f"type {kind.__module__}.{kind.__qualname__} has no JSON form that reads back as itself: "
-            f"{shortened(value)}. Use str, int, float, bool, None, list or dict of str, or msgpack."
-        )
-    for member in value if kind is list else value.values():
-        _check_json(member, depth + 1)
+        return value
+    if kind is list:
+        return [_json_members(member, depth + 1) for member in value]
+    if kind is dict:
+        named = {plain(name): _json_members(member, depth + 1) for name, member in value.items()}
+        if all(type(name) is str for name in named):
+            return named
+    elif type(found := plain(value)) is not kind:
+        return _json_members(found, depth)
+    raise UnsupportedValue(
+        f"type {kind.__module__}.{kind.__qualname__} has no JSON form that reads back as itself: "
+        f"{shortened(value)}. Use str, int, float, bool, None, list or dict of str, or msgpack."
+    )

@@ -12,9 +12,10 @@ from typing import Any
 import msgpack
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
-from anchorbolt.util.messages import shortened
+from anchorbolt.util.plain import PLAIN_TYPES, plain, unsupported
 
 _LARGEST_INT_BYTES = 4096
+_LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # the integers that msgpack encodes itself
 _UNREADABLE = (ValueError, TypeError, RecursionError, AttributeError, ArithmeticError)
 
 
@@ -22,7 +23,7 @@ def pack(value: Any) -> bytes:
     """Encode a value as msgpack.
 
     Supported: None, bool, int, float, str, bytes, list, tuple, dict, set, frozenset, datetime, date, time,
-    timedelta, Decimal, UUID, complex, and scalars of NumPy (which become Python's own).
+    timedelta, Decimal, UUID, complex, and what `plain` turns into one of these, which is read back as that.
 
     Raises:
         UnsupportedValue: The value, or one inside it, is of another type, too deep, or text that is no Unicode.
@@ -70,16 +71,16 @@ def _packer() -> msgpack.Packer:
 
 def _encode_extension(value: Any) -> Any:
     kind = type(value)
+    if kind not in PLAIN_TYPES:
+        value = plain(value)
+        kind = type(value)
+        # An int of more than 64 bits must not be returned as it is: this is not called again for it.
+        if kind not in _EXTENSIONS or (kind is int and _LEAST_INT <= value <= _MOST_INT):
+            return value
     if kind in _EXTENSIONS:
         code, encode, _ = _EXTENSIONS[kind]
         return msgpack.ExtType(code, encode(value))
-    if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        return value.item()
-    raise UnsupportedValue(
-        f"type {kind.__module__}.{kind.__qualname__} is not supported: {shortened(value)}. Use "
-        "None, bool, int, float, str, bytes, list, tuple, dict, set, or a type of datetime, "
-        "decimal or uuid; turn an object of your own into one of these."
-    )
+    raise unsupported(value)
 
 
 def _decode_extension(code: int, data: bytes) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 from anchorbolt.errors import ConfigError, SerializationError, UnsupportedValue
-from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec
+from anchorbolt.serialization.codecs import Codec, JsonCodec, JsonKeyCodec, MsgpackCodec, MsgpackKeyCodec
 from anchorbolt.util.imports import load_class
 
 V = TypeVar("V")
@@ -148,6 +148,7 @@ class PickleCodec(Codec):
 
 
 _OURS: dict[str, type[Codec]] = {codec.name: codec for codec in (MsgpackCodec, JsonCodec, PickleCodec)}
+_FOR_KEYS: dict[str, type[Codec]] = {codec.name: codec for codec in (MsgpackKeyCodec, JsonKeyCodec)}
 
 
 def codec_named(name: str, key: str, *, for_keys: bool) -> Codec:
@@ -162,5 +163,5 @@ def codec_named(name: str, key: str, *, for_keys: bool) -> Codec:
             key=key,
         )
     if name in _OURS:
-        return _OURS[name]()
+        return (_FOR_KEYS if for_keys else _OURS)[name]()
     return SerializerCodec(load_class(name, Serializer, key), key, for_keys=for_keys)

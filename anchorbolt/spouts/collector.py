@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from anchorbolt.errors import TopologyError, UnsupportedValue
-from anchorbolt.serialization import pack
+from anchorbolt.errors import SerializationError, TopologyError, UnsupportedValue
+from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.intake import Chunk, Routes, StreamIntake, TaskIds
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.util.messages import described, shortened
@@ -69,12 +69,14 @@ class SpoutOutputCollector:
 
         Args:
             values: One value per declared field. Do not change them after the emit.
-            msg_id: The message's id, which comes back to `ack` or `fail`: a str, int or bytes, or a tuple of plain
-                values. None leaves the tuple untracked: neither is called for it.
+            msg_id: The message's id: a str, int or bytes, or a tuple of plain values. An id that is equal to it comes
+                back to `ack` or `fail`. Two ids are one if they are encoded alike: `("x", 1)` and `("x", True)` are
+                two. None leaves the tuple untracked: neither is called for it.
             stream: The stream to emit to.
 
         Raises:
-            TopologyError: The stream is not declared, the number of values is wrong, or `msg_id` is not hashable.
+            TopologyError: The stream is not declared, the number of values is wrong, or `msg_id` is not hashable, or
+                would not come back equal, as one with a NaN.
             UnsupportedValue: A message id cannot be encoded; or a value of this tuple or of one emitted before it.
         """
         if type(values) is not tuple:
@@ -189,12 +191,16 @@ class SpoutOutputCollector:
             return
         try:
             hash(msg_id)
-            pack(msg_id)
-        except (TypeError, UnsupportedValue) as error:
-            raise self._refusal(
-                f"emitted a tuple with the message id {shortened(msg_id)}, of type {type(msg_id).__name__}, which "
-                f"cannot be kept ({error}). Use a str, int, bytes, or a tuple of plain values."
-            ) from None
+            packed = pack(msg_id)
+            if type(msg_id) is str or unpack(packed) == msg_id:
+                return
+            problem = "it is not equal to itself when it comes back to ack or fail"
+        except (TypeError, ValueError, ArithmeticError, SerializationError) as error:
+            problem = str(error)
+        raise self._refusal(
+            f"emitted a tuple with the message id {shortened(msg_id)}, of type {type(msg_id).__name__}, which "
+            f"cannot be kept ({problem}). Use a str, int, bytes, or a tuple of plain values."
+        )
 
     def _as_tuple(self, values: Sequence[Any], stream: str) -> tuple[Any, ...]:
         if isinstance(values, list | tuple):

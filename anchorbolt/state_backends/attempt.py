@@ -1,11 +1,11 @@
 """A task's access to its namespace: reads, stages slices and seals, and checks the state of the store. Bytes only."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TypeVar
 
-from anchorbolt.errors import StaleAttempt, StateError
+from anchorbolt.errors import CodecMismatch, StaleAttempt, StateError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.state_backends.contract import (
@@ -17,6 +17,7 @@ from anchorbolt.state_backends.contract import (
     regressed,
     shown_position,
 )
+from anchorbolt.state_backends.encoding import older_header, older_keys
 from anchorbolt.state_backends.rules import check_write
 from anchorbolt.state_backends.state import AttemptScope
 
@@ -68,6 +69,8 @@ class TaskNamespace:
         self._committed: ReadPosition | None = None  # set once this attempt is committed
         self._staged: Seal | None = None  # all that is staged, as `stage` returned it
         self.seal: Seal | None = None  # None before `seal_staged`, and if nothing was staged
+        # Whether the namespace was written before keys had a canonical form; None until its head is read.
+        self.is_older: bool | None = None if older_header(codec) != codec else False
         self.counters = StateCounters()
 
     @property
@@ -111,8 +114,24 @@ class TaskNamespace:
         if self.seal is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
             self._committed = ReadPosition(scope.txid, scope.attempt)  # the driver committed it, and a hook reads
             return
+        self._adopt_header(head)
         check_write(self._storage.namespace, head, scope.fence, self._codec)
         self._refuse_regressed(head)
+
+    def _adopt_header(self, head: NamespaceHead) -> None:
+        """Continue an older namespace under its own header: all keys that it takes are stored as before."""
+        if self.is_older is None:
+            older = older_header(self._codec)
+            self.is_older = head.codec == older
+            if self.is_older:
+                self._codec = older
+
+    def refuse_older(self) -> None:
+        """Raise `CodecMismatch` if a key that may have several spellings is used in an older namespace."""
+        if self.is_older is None:
+            self._adopt_header(self._storage.head())
+        if self.is_older:
+            raise older_keys(self._storage.namespace)
 
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of `keys` in their order; updates of this attempt replace committed values.
@@ -237,6 +256,11 @@ class TaskNamespace:
         except StaleAttempt:
             self._refuse_regressed(self._storage.head())
             raise
+        except CodecMismatch:
+            if self.is_older is not None:
+                raise
+            self._adopt_header(self._storage.head())
+            self._staged = self._storage.stage(replace(staged, codec=self._codec))
         finally:
             self.counters.note("stage", started)
         reach(FaultPoint.SLICE_STAGED)

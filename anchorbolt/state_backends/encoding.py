@@ -1,9 +1,11 @@
 """Encodes a state's keys and values, for the cache and for the store.
 
-Python's dictionaries treat `1`, `True` and `1.0` as one key; keys of the cache differ. Values of the cache cannot be
-changed from outside: a mutable value is kept as bytes and decoded for each reader.
+Python's dictionaries treat `1`, `True` and `1.0` as one key; keys of the cache differ. Spellings of a key (`util.keys`)
+have one encoding, and so one key of the cache. Values of the cache cannot be changed from outside: a mutable value is
+kept as bytes and decoded for each reader.
 """
 
+import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -15,6 +17,7 @@ from anchorbolt.serialization.schema import FIRST_VERSION, SINGLE_SCHEMA, Schema
 from anchorbolt.serialization.serializers import SerializerCodec
 from anchorbolt.state_backends.contract import START_OVER, SizeLimits
 from anchorbolt.util.messages import shortened
+from anchorbolt.util.plain import PLAIN_TYPES, plain
 
 _LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # the integers that msgpack encodes itself
 
@@ -23,6 +26,8 @@ _SIZED = frozenset({str, bytes})
 
 CacheKey = Any
 """A str or int as it is, anything else as a 1-tuple of its encoded bytes (so a user's tuple is never such a key)."""
+
+_CANONICAL = re.compile(r"keys (msgpack|json)/2, ")
 
 ABSENT: Final = object()
 """Marks a key that has no value in the store."""
@@ -44,6 +49,25 @@ _KEPT_AS_THEY_ARE: dict[str, frozenset[type]] = {
     "pickle": _IMMUTABLE,
 }
 """By codec. A user's codec may read an int back as something else, so the cache keeps its bytes."""
+
+
+def older_header(header: str) -> str:
+    """Return the header of a namespace that can be read too, or `header` itself.
+
+    The older namespace was written before keys had a canonical form. It may hold several spellings of one key.
+    """
+    return _CANONICAL.sub(r"keys \1/1, ", header)
+
+
+def older_keys(namespace: str) -> CodecMismatch:
+    """Return the error for a key that an older namespace may hold under several spellings."""
+    return CodecMismatch(
+        f"state {namespace!r} was written by a version that stored equal keys under several spellings, such as "
+        "Decimal('1.0') and Decimal('1.00'), or one instant in two time zones. Floats that are zero or NaN, Decimals, "
+        "and times with a zone cannot be used as its keys. Nothing was written. Stop the run and rewrite its keys: "
+        "anchorbolt migrate copy to a new store, which names keys that were stored twice.",
+        namespace=namespace,
+    )
 
 
 class EntryEncoding:
@@ -88,19 +112,19 @@ class EntryEncoding:
             or (kind is int and _LEAST_INT <= key <= _MOST_INT)
         ):
             return key
-        if kind.__module__ == "numpy" and getattr(key, "ndim", None) == 0:
-            return self.cache_key(key.item())
+        is_canonical = self._key_codec.is_canonical
         try:
-            hash(key)
-        except TypeError:
-            raise UnsupportedValue(
-                f"state {self._namespace!r}: a key must not be mutable, and this {kind.__name__} is "
-                f"mutable or holds something mutable: {shortened(key)}. Use a tuple of plain values instead."
-            ) from None
-        try:
-            encoded = self._key_codec.encode(key)
+            if kind not in PLAIN_TYPES and (is_canonical or kind.__module__ == "numpy"):
+                plain_key = plain(key)
+            else:
+                plain_key = key
+                if not is_canonical:  # else the codec refuses a mutable key
+                    _check_hashable(key)
+                encoded = self._key_codec.encode(key)
         except SerializationError as error:
             raise UnsupportedValue(f"state {self._namespace!r}, key {shortened(key)}: {error}") from error
+        if plain_key is not key:
+            return self.cache_key(plain_key)
         if self._limits is not None and len(encoded) > self._limits.key:
             raise UnsupportedValue(
                 f"state {self._namespace!r}: the key {shortened(key)} has {len(encoded)} bytes, and the store takes "
@@ -239,3 +263,13 @@ class EntryEncoding:
             f"{str(error).rstrip('. ')}. {START_OVER}.",
             namespace=self._namespace,
         )
+
+
+def _check_hashable(key: Any) -> None:
+    try:
+        hash(key)
+    except TypeError:
+        raise UnsupportedValue(
+            f"a key must not be mutable, and this {type(key).__name__} is mutable or holds something mutable: "
+            f"{shortened(key)}. Use a tuple of plain values instead."
+        ) from None

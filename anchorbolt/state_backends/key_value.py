@@ -11,13 +11,15 @@ from itertools import islice
 from typing import Any, Generic, TypeVar, cast, overload
 
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
-from anchorbolt.serialization import Codec, MsgpackCodec
+from anchorbolt.serialization.codecs import Codec, MsgpackCodec, MsgpackKeyCodec
 from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
 from anchorbolt.state_backends.attempt import SLICE_UPDATES, AttemptView, TaskNamespace
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, EntryEncoding
 from anchorbolt.state_backends.state import AttemptScope, State
+from anchorbolt.util.keys import has_one_spelling
+from anchorbolt.util.messages import shortened
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,8 +35,9 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
     """Durable entries of one task, checkpointed once a wave.
 
     Keys are immutable plain values (str, int, bytes, float, bool, None, tuples and frozensets of these, dates,
-    Decimal, UUID); `1`, `True` and `1.0` are three different keys. Values are whatever the codec supports. A value read
-    from the state and changed in place does not change the state: put it back.
+    Decimal, UUID). Spellings of one key, such as one instant in two time zones, are one entry; `1`, `True` and `1.0`
+    are three different keys: see docs/concepts.md. A key is read back in its canonical form. Values are whatever the
+    codec supports. A value read from the state and changed in place does not change the state: put it back.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
                 default.
         """
         self._encoding = EntryEncoding(
-            storage.namespace, key_codec or MsgpackCodec(), value_codec or MsgpackCodec(), schema, storage.limits
+            storage.namespace, key_codec or MsgpackKeyCodec(), value_codec or MsgpackCodec(), schema, storage.limits
         )
         self._small_int = _SMALL_INT if self._encoding.keeps_ints else -_SMALL_INT  # negative: no int is small
         self._attempt = TaskNamespace(storage, self._encoding.header)
@@ -95,11 +98,11 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
     def get(self, key: K, default: Any = None) -> Any:
         """Return the value of `key`, or `default` if it has none."""
         kind = type(key)
-        cache_key = key if kind is int or kind is str else self._encoding.cache_key(key)
+        cache_key = key if kind is int or kind is str else self._cache_key(key)
         try:
             value = self._cache[cache_key]
         except KeyError:
-            cache_key = self._encoding.cache_key(key)
+            cache_key = self._cache_key(key)
             if cache_key not in self._cache:
                 self._load([cache_key])
             value = self._cache[cache_key]
@@ -123,7 +126,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         # Every counter takes this path: a key in the cache has been checked before.
         kind = type(key)
         cache, dirty = self._cache, self._dirty
-        cache_key = key if (kind is str or kind is int) and key in cache else self._encoding.cache_key(key)
+        cache_key = key if (kind is str or kind is int) and key in cache else self._cache_key(key)
         if type(value) is int and -_SMALL_INT < value < self._small_int:  # type: ignore[operator]
             cache[cache_key] = value
             if cache_key in dirty:
@@ -148,7 +151,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
     def delete(self, key: K) -> V | None:
         """Remove `key` and return the value that it had, or None."""
         value = self.get(key)
-        cache_key = self._encoding.cache_key(key)
+        cache_key = self._cache_key(key)
         if self._cache[cache_key] is not ABSENT:
             self._cache[cache_key] = ABSENT
             self._dirty[cache_key] = None
@@ -157,12 +160,27 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         return value
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the entries of those `keys` that have a value, in a few round trips at most."""
+        """Return the entries of those `keys` that have a value, in a few round trips at most.
+
+        Raises `UnsupportedValue` if two of the keys are equal in a dict, such as `1` and `True`, but are different
+        keys: call `get` for each.
+        """
         wanted = list(keys)
         self.prefetch(wanted)
         absent = cast(V, ABSENT)
-        values = [self.get(key, absent) for key in wanted]
-        return {key: value for key, value in zip(wanted, values, strict=True) if value is not absent}
+        found: dict[K, V] = {}
+        known: dict[K, CacheKey] = {}
+        for key in wanted:
+            value = self.get(key, absent)
+            if value is not absent:
+                cache_key = self._cache_key(key)
+                if known.setdefault(key, cache_key) != cache_key:
+                    raise UnsupportedValue(
+                        f"get_many cannot return both {shortened(key)} and another key that is equal to it in a dict: "
+                        "they are different keys in the state. Call get for each."
+                    )
+                found[key] = value
+        return found
 
     def put_many(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
         """Put several entries. Raises `UnsupportedValue` for the first unsupported entry; earlier ones are put."""
@@ -197,6 +215,17 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
             return self._encoding.cache_key(key)
         except UnsupportedValue:
             return _NOT_A_KEY
+
+    def _cache_key(self, key: Any) -> CacheKey:
+        """Return the cache's key for a key that the bolt uses. Raises `CodecMismatch` if it may have old spellings."""
+        cache_key = self._encoding.cache_key(key)
+        if type(cache_key) is tuple and self._attempt.is_older is not False and not has_one_spelling(key):
+            try:
+                self._attempt.refuse_older()
+            except StateError as error:
+                self._first_error = self._first_error or error
+                raise
+        return cache_key
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Yield all entries in any order, as of the first step, by a scan of the store page by page.

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from zlib import crc32
 
 from anchorbolt.errors import UnsupportedValue
+from anchorbolt.util.keys import canonical_key
+from anchorbolt.util.plain import PLAIN_TYPES, plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,12 +37,14 @@ _BYTES, _TUPLE, _NONE, _NAN, _DATETIME, _DATE, _TIME, _TIMEDELTA, _UUID = range(
 def stable_hash(key: Any) -> int:
     """Return an unsigned 32-bit hash of a key: the same in every process, Python version and machine.
 
-    Keys that are equal in Python have the same hash (`1 == True == 1.0 == Decimal(1)`, in tuples as well). The high
-    bits are well spread: `stable_hash(key) * n >> 32` distributes keys evenly over n tasks. The hash decides which
-    task stores a key, so it never changes; the tests pin its values.
+    Keys of one canonical form (`util.keys`) have the same hash, and so have equal numbers of several types
+    (`1 == True == 1.0 == Decimal(1)`, in tuples as well). The high bits are well spread: `stable_hash(key) * n >> 32`
+    distributes keys evenly over n tasks. The hash decides which task stores a key, so it never changes; the tests pin
+    its values.
 
     Args:
-        key: None, bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, UUID, or a tuple of these.
+        key: None, bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, UUID, a tuple of these, or
+            what `plain` turns into one of these.
 
     Raises:
         UnsupportedValue: The key has another type, or its tuples are nested too deep.
@@ -106,19 +110,29 @@ def _hash_column(column: Sequence[Any]) -> NDArray[np.uint32]:
 def _hasher(key: Any) -> Callable[[Any], int]:
     hasher = _HASHERS.get(type(key))
     if hasher is None:
-        for kind, of_kind in _HASHERS.items():
-            if isinstance(key, kind):
-                return of_kind
-        if type(key).__module__ == "numpy" and getattr(key, "ndim", None) == 0:
-            hasher = _HASHERS.get(type(key.item()))  # the receiving task gets this Python value
-            if hasher is not None:
-                return lambda scalar: hasher(scalar.item())
-        raise UnsupportedValue(
-            f"Cannot hash a key of type {type(key).__name__} ({reprlib.repr(key)}). Group by a value that cannot "
-            "change: a str, int, float, bool, bytes, Decimal, datetime, date, time, timedelta, UUID, None, or a tuple "
-            "of these."
-        )
+        if type(key) not in PLAIN_TYPES:
+            return _hash_as_plain
+        raise _refusal(key)
     return hasher
+
+
+def _refusal(key: Any, reason: str = "") -> UnsupportedValue:
+    return UnsupportedValue(
+        f"Cannot hash a key of type {type(key).__name__} ({reprlib.repr(key)}). {reason}Group by a value that cannot "
+        "change: a str, int, float, bool, bytes, Decimal, datetime, date, time, timedelta, UUID, None, or a tuple "
+        "of these."
+    )
+
+
+def _hash_as_plain(key: Any) -> int:
+    """Hash the value that the receiving task gets."""
+    try:
+        value = plain(key)
+    except UnsupportedValue as error:
+        raise _refusal(key, f"{error.message[:1].upper()}{error.message[1:]} ") from None
+    if type(value) not in _HASHERS:
+        raise _refusal(key)
+    return _HASHERS[type(value)](value)
 
 
 def _hash_number(key: float | decimal.Decimal) -> int:
@@ -131,7 +145,7 @@ def _hash_number(key: float | decimal.Decimal) -> int:
 
 
 def _hash_decimal(key: decimal.Decimal) -> int:
-    return _NAN if key.is_nan() else _hash_number(key)  # comparing a signalling NaN raises
+    return _NAN if key.is_nan() else _hash_number(key)  # as canonical; comparing a signalling NaN raises
 
 
 def _hash_tuple(key: tuple[Any, ...]) -> int:
@@ -142,13 +156,13 @@ def _hash_tuple(key: tuple[Any, ...]) -> int:
 
 
 def _hash_datetime(key: datetime.datetime) -> int:
-    # Aware datetimes are equal if their instants are, whatever their zones and `fold`.
+    key = canonical_key(key)
     return crc32(b"%d,%d" % divmod(key.toordinal() * _DAY + _micros(key), _DAY), _DATETIME)
 
 
 def _micros(key: datetime.datetime | datetime.time) -> int:
     """Return the microseconds since midnight, of a key with a zone since midnight UTC: below 0 or beyond a day, too."""
-    offset = None if key.tzinfo is None else key.replace(fold=0).utcoffset()
+    offset = key.utcoffset()
     micros = ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
     return micros if offset is None else micros - _timedelta_micros(offset)
 
@@ -163,14 +177,14 @@ _HASHERS: dict[type[Any], Callable[[Any], int]] = {
     int: _hash_number,
     float: _hash_number,
     bool: _hash_number,
-    str: lambda key: crc32(key.encode("utf-8", "surrogatepass")),  # only for subclasses of str
+    str: lambda key: crc32(key.encode("utf-8", "surrogatepass")),  # of a subclass
     tuple: _hash_tuple,
     bytes: lambda key: crc32(key, _BYTES),
     type(None): lambda _: _NONE,
     decimal.Decimal: _hash_decimal,
     datetime.datetime: _hash_datetime,  # before date: datetime is a subclass of date
     datetime.date: lambda key: crc32(b"%d" % key.toordinal(), _DATE),
-    datetime.time: lambda key: crc32(b"%d" % _micros(key), _TIME),
+    datetime.time: lambda key: crc32(b"%d" % _micros(canonical_key(key)), _TIME),
     datetime.timedelta: lambda key: crc32(b"%d" % _timedelta_micros(key), _TIMEDELTA),
     uuid.UUID: lambda key: crc32(key.bytes, _UUID),
 }

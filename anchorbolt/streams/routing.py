@@ -13,6 +13,7 @@ from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.streams.hashing import destination_of, destinations_of, stable_hash
+from anchorbolt.util.keys import is_known_by_equality
 
 Values = tuple[Any, ...]
 
@@ -120,7 +121,7 @@ class _KeyRouter(Router):
     def _distribute(self, rows: list[Values]) -> list[list[Values]]: ...
 
     def _remember(self, key: Any, value: Any) -> None:
-        if len(self._memo) < _MEMO_ENTRIES and _size(key) <= _MEMO_KEY_BYTES:
+        if len(self._memo) < _MEMO_ENTRIES and _size(key) <= _MEMO_KEY_BYTES and is_known_by_equality(key):
             self._memo[key] = value
 
 

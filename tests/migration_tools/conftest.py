@@ -12,7 +12,7 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.migration_tools.inspect.decoding import Codecs
-from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.serialization.codecs import MsgpackCodec, MsgpackKeyCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
@@ -29,8 +29,8 @@ from tests.state_backends.conftest import (  # noqa: F401 - fixtures
 )
 
 ALL = ["memory", "sqlite", "redis", "redis_cluster", pytest.param("hbase", marks=pytest.mark.slow)]
-MSGPACK = Codecs(MsgpackCodec(), MsgpackCodec())
-HEADER = "keys msgpack/1, values msgpack/1"
+MSGPACK = Codecs(MsgpackKeyCodec(), MsgpackCodec())
+HEADER = "keys msgpack/2, values msgpack/1"
 TIMEOUT_S = 60
 
 RunWords = Callable[..., RunHandle]

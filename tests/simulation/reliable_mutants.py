@@ -68,11 +68,11 @@ trees of an earlier run are kept although nobody can be told of them
 
 # Messages that are delivered again.
 a message in flight is processed again
-    acker.redelivery.emit: msg_id not in self._emitter -> True
+    acker.redelivery.emit: key not in self._emitter -> True
 a message that a decision has acked is processed again
-    acker.redelivery.emit: msg_id in self._acked -> False
+    acker.redelivery.emit: key in self._acked -> False
 acks are forgotten before the source knows of them
-    acker.redelivery.settle: self._acked[msg_id] = entry -> pass
+    acker.redelivery.settle: self._acked[key] = entry -> pass
 a decision does not name the acks of earlier ones
     acker.redelivery.unconfirmed: [entry.messages for entry in self._unconfirmed] -> []
 confirmed acks stay in the record

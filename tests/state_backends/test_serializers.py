@@ -108,7 +108,7 @@ def test_what_the_user_pickles_is_read_back_and_counters_stay_as_fast(each_provi
     state.put_many({"money": Money(7), "count": 2**80, "text": "é", "list": [Money(1)]})
     state["list"].append("changed in place")
     namespace.commit(state)
-    assert namespace.header() == "keys msgpack/1, values pickle/1"
+    assert namespace.header() == "keys msgpack/2, values pickle/1"
     again = namespace.wave(value_codec=PickleCodec())
     assert dict(again.items()) == {"money": Money(7), "count": 2**80, "text": "é", "list": [Money(1)]}
 
@@ -248,7 +248,7 @@ def test_a_namespace_holds_values_of_several_versions_at_a_time(
     namespace.commit(state)
     versions = {key: untagged(data)[0] for key, data in namespace.stored().items()}
     assert versions == {pack("a"): 3, pack("b"): 2}
-    assert namespace.header() == header == f"keys msgpack/1, values {codec().header}"
+    assert namespace.header() == header == f"keys msgpack/2, values {codec().header}"
     assert dict(namespace.wave(value_codec=codec(), schema=THIRD)) == {"a": [100, 1], "b": [20, 0]}
 
 

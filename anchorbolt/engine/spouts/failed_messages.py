@@ -5,13 +5,14 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from anchorbolt.acker.in_flight import Emitter, FailedMessage, Settlement
+from anchorbolt.acker.message_ids import id_key
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.spouts.intake import Chunk
 
 _MOST = 100_000  # counts that are kept: a source that gives failed messages new ids would have them grow for ever
 
 Key = tuple[str, int | None, Any]
-"""A message: its spout's id, the index of the task if only that knows the message id, and the message id."""
+"""A message: its spout's id, the index of the task if only that knows the message id, and the id by `id_key`."""
 
 
 class FailedMessages:
@@ -75,7 +76,7 @@ class FailedMessages:
 
     def _key(self, emitter: Emitter, msg_id: Any) -> Key:
         component, index = emitter
-        return component, None if component in self._shared else index, msg_id
+        return component, None if component in self._shared else index, id_key(msg_id)
 
 
 def _letter(component: str, message: FailedMessage, stream: str, values: tuple[Any, ...], tries: int) -> DeadLetter:

@@ -11,8 +11,10 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
 from anchorbolt.state_backends.contract import StateProvider, StateStorage
-from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.encoding import EntryEncoding, older_header, older_keys
 from anchorbolt.streams.hashing import destination_of, stable_hash
+from anchorbolt.util.keys import has_one_spelling
+from anchorbolt.util.messages import shortened
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,26 @@ def look_up(plan: ExecutionPlan, component: str, key: Any) -> Iterator[StoredVal
             key_data = encoding.key_bytes([encoding.cache_key(key)])
             if is_of_own_class(plan, storage):
                 raise _own_class(component, storage)
+            older = older_header(encoding.header)
+            if older != encoding.header and not has_one_spelling(key) and storage.head().codec == older:
+                raise older_keys(storage.namespace)
             [stored] = storage.get_many(key_data)
         yield StoredValue(index, key, stored, encoding)
+
+
+def equal_keys(plan: ExecutionPlan, component: str, key: Any) -> StateError:
+    """Return the error for a key that is equal in a dict to another key of the component's states."""
+    tasks = sorted(each.task for each in look_up(plan, component, key) if each.data is not None)
+    if len(tasks) > 1:
+        return StateError(
+            f"bolt {component!r} has the key {shortened(key)} in several tasks: {', '.join(map(str, tasks))}. Each has "
+            "its own value. Read them with lookup(component, key). If there should be one value, group the bolt's "
+            "input by the fields that make its keys."
+        )
+    return StateError(
+        f"bolt {component!r} has several keys that are equal to {shortened(key)} in a dict, but are different keys in "
+        "the state, as 1, 1.0 and True are. Read them with state_items(component)."
+    )
 
 
 def is_of_own_class(plan: ExecutionPlan, storage: StateStorage) -> bool:

@@ -23,7 +23,6 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.spout_of_run import BatchRunner
 from anchorbolt.engine.submit.store_watch import StoreWatch
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
-from anchorbolt.errors import StateError
 from anchorbolt.state_backends.state import NOTHING_COMMITTED
 
 _REPORTS_KEPT = 1000
@@ -171,16 +170,13 @@ class ObservedRun:
 
         Raises:
             ConfigError: The topology has no such stateful bolt.
-            StateError: The state has different keys that are equal in a dict, such as `1`, `1.0` and `True`;
-                `state_items` yields them all.
+            StateError: Several tasks have the same key, or the state has different keys that are equal in a dict, such
+                as `1`, `1.0` and `True`; `state_items` yields them all.
         """
         entries: dict[Any, Any] = {}
         for key, value in self.state_items(component):
             if key in entries:
-                raise StateError(
-                    f"bolt {component!r} has several keys that are equal to {key!r} in a dict: 1, 1.0 and True are "
-                    "different keys in the state. Read them with state_items(component)."
-                )
+                raise committed_state.equal_keys(self._plan, component, key)
             entries[key] = value
         return entries
 

@@ -6,6 +6,7 @@ from anchorbolt.checkpoint.recovery import plan_recovery
 from anchorbolt.checkpoint.startup import startup_problems
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.errors import MigrationRefused
+from anchorbolt.migration_tools.copy.keys import rewriting
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, known_namespaces
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider
 
@@ -98,4 +99,5 @@ def is_of_copy(found: NamespaceHead, head: NamespaceHead) -> bool:
     """Whether a namespace of the target is empty, or a complete or interrupted copy of `head`."""
     if found.committed == NOTHING_COMMITTED:
         return all((name, staged.txid) == (head.winner, head.committed) for name, staged in found.attempts.items())
-    return (found.committed, found.winner, found.codec) == (head.committed, head.winner, head.codec)
+    codecs = (head.codec, rewriting("", head.codec).header)
+    return (found.committed, found.winner) == (head.committed, head.winner) and found.codec in codecs

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from itertools import chain
 
 from anchorbolt.errors import MigrationRefused
+from anchorbolt.migration_tools.copy.keys import Page, rewriting
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends import contract
 
@@ -74,21 +75,24 @@ def copied_namespace(
     """Copy one namespace, unless an earlier copy has finished it, and compare both sides.
 
     `head` is the head at the source, `found` the head at the target after the fence was raised. Raises
-    `MigrationRefused` if the source changed, an entry is too large, or both sides are not equal.
+    `MigrationRefused` if the source changed, an entry is too large, an older namespace has one key under two
+    spellings, or both sides are not equal.
     """
+    keys = rewriting(namespace, head.codec)
     was_there = found.committed == head.committed
     attempt = found.attempts.get(head.winner)
     with closing(source.open(namespace)) as reader, closing(target.open(namespace)) as writer:
         progress.begin(f"{'reading' if was_there else 'copying'} {namespace}", reader.count())
         if was_there or (attempt is not None and attempt.seal is not None):
-            digest = _digest(reader, progress)
+            digest = _digest(keys.pages(reader, _SLICE_ENTRIES, None, head.winner), progress)
         else:
             writer.rollback(fence)
             digest = Digest()
             nothing: list[tuple[bytes, bytes]] = []  # a namespace without entries is staged too
-            for number, entries in enumerate(chain([nothing], slices_of(reader, writer.limits))):
+            pages = keys.pages(reader, _SLICE_ENTRIES, writer, head.winner)
+            for number, entries in enumerate(chain([nothing], slices_of(namespace, pages, writer.limits))):
                 staged = contract.StagedSlice(
-                    fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec
+                    fence, head.committed, head.winner, found.committed, number, dict(entries), keys.header
                 )
                 seal = writer.stage(staged)
                 digest = digest.plus(entries)
@@ -99,7 +103,7 @@ def copied_namespace(
         if not was_there:
             writer.commit(fence, head.committed, head.winner)
         progress.begin(f"comparing {namespace}", digest.entries)
-        written = _digest(writer, progress)
+        written = _digest(writer.scan(page_size=_SLICE_ENTRIES), progress)
         at = writer.head()
     if (written, at.committed, at.winner) != (digest, head.committed, head.winner):
         raise MigrationRefused(
@@ -112,15 +116,15 @@ def copied_namespace(
     )
 
 
-def slices_of(reader: contract.StateStorage, limits: contract.SizeLimits | None) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield the committed entries in parts of some MiB. Raises `MigrationRefused` if one is too large for `limits`."""
-    for page in reader.scan(page_size=_SLICE_ENTRIES):
-        entries: list[tuple[bytes, bytes]] = []
+def slices_of(namespace: str, pages: Iterable[Page], limits: contract.SizeLimits | None) -> Iterator[Page]:
+    """Yield entries in parts of some MiB. Raises `MigrationRefused` if one is too large for `limits`."""
+    for page in pages:
+        entries: Page = []
         size = 0
         for key, value in page:
             if limits is not None and (len(key) > limits.key or len(value) > limits.value):
                 raise MigrationRefused(
-                    f"{reader.namespace}: an entry has a key of {len(key):,} and a value of {len(value):,} bytes; the "
+                    f"{namespace}: an entry has a key of {len(key):,} and a value of {len(value):,} bytes; the "
                     f"target takes {limits.key:,} and {limits.value:,}. {limits.advice}. Nothing is committed there."
                 )
             if entries and size + len(key) + len(value) > _SLICE_BYTES:
@@ -132,9 +136,9 @@ def slices_of(reader: contract.StateStorage, limits: contract.SizeLimits | None)
             yield entries
 
 
-def _digest(storage: contract.StateStorage, progress: Progress) -> Digest:
+def _digest(pages: Iterable[Page], progress: Progress) -> Digest:
     digest = Digest()
-    for page in storage.scan(page_size=_SLICE_ENTRIES):
+    for page in pages:
         digest = digest.plus(page)
         progress.advance(len(page))
     return digest

@@ -11,7 +11,7 @@ from typing import Any
 from anchorbolt.acker.stored_tree import OpenTreeCodec, RootCodec
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.errors import SerializationError, StateError
-from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec
+from anchorbolt.serialization.codecs import Codec, JsonCodec, JsonKeyCodec, MsgpackCodec, MsgpackKeyCodec
 from anchorbolt.serialization.schema import FIRST_VERSION, untagged
 from anchorbolt.state_backends.encoding import EntryEncoding
 
@@ -80,7 +80,8 @@ class EntryDecoder:
 
 def _codec(named: str, configured: Codec, what: str) -> Codec | str:
     """Return the codec of a name, or the reason why none is known."""
-    for codec in (configured, MsgpackCodec(), JsonCodec(), RootCodec(), OpenTreeCodec()):
+    ours = (MsgpackKeyCodec(), MsgpackCodec(), JsonKeyCodec(), JsonCodec(), RootCodec(), OpenTreeCodec())
+    for codec in (configured, *ours):
         if named == codec.header:
             return codec
     if named.startswith("pickle/"):

@@ -112,7 +112,7 @@ def job(source: str) -> dict[str, str]:
         # Names that Spark's workers could not import.
         ({"word-count.py": BUILD}, "word-count.py:build", ["Rename it"]),
         ({"1st.py": BUILD}, "1st.py:build", ["Rename it"]),
-        ({"jobs/json.py": BUILD}, "jobs/json.py:build", ["cannot be imported", "Rename the file"]),
+        ({"jobs/json.py": BUILD}, "jobs/json.py:build", ["cannot be imported", "Rename it"]),
         # A module that fails.
         (FAILING, "ab_broken:topology", FAILED),
         (FAILING, "ab_broken.py:topology", FAILED),

@@ -19,7 +19,7 @@ from tests.cli.conftest import count_words, invoke, write_conf
 NAME = "words"
 COUNT = f"{NAME}:count-0"
 CONF = ("--conf", "conf.json")
-SECOND: dict[str, Any] = {"fence": Fence(1, 50), "txid": 2, "base": 1, "codec": "keys msgpack/1, values msgpack/1"}
+SECOND: dict[str, Any] = {"fence": Fence(1, 50), "txid": 2, "base": 1, "codec": "keys msgpack/2, values msgpack/1"}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_namespaces_are_listed(provider: SqliteStateProvider) -> None:
         (COUNT, 1, 3),
     ]
     text = state("namespaces", *CONF, "--topology", NAME)
-    assert f"{NAME}:count-0             committed txid 1, keys msgpack/1, values msgpack/1" in text.stdout
+    assert f"{NAME}:count-0             committed txid 1, keys msgpack/2, values msgpack/1" in text.stdout
     assert f"{NAME}:$checkpointspout-0  decision record" in text.stdout
     assert state("namespaces", *CONF, "--prefix", "other").stdout == ""
     assert lines(state("namespaces", *CONF, "--topology", "other", "--json")) == []
@@ -127,7 +127,7 @@ def test_a_topology_is_explained(provider: SqliteStateProvider) -> None:
     assert result.exit_code == 0
     assert "decision record: txid 1, COMMITTED" in result.stdout
     assert f"{NAME}:count-0: committed txid 1 from attempt" in result.stdout
-    assert "3 keys, 9 bytes; keys msgpack/1, values msgpack/1" in result.stdout
+    assert "3 keys, 9 bytes; keys msgpack/2, values msgpack/1" in result.stdout
     assert "next start: it continues with txid 2" in result.stdout
     assert "has ended and released the fence" in result.stdout
     content = json.loads(state("explain", *CONF, NAME, "--json", "--quick").stdout)

@@ -4,6 +4,7 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.errors import MigrationRefused, StateRegressed
 from anchorbolt.migration_tools.copy.copying import copy_namespace
 from anchorbolt.migration_tools.copy.steps import Digest, claimed
+from anchorbolt.serialization import pack
 from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import entries, staged
+from anchorbolt.util.keys import canonical_key
 from anchorbolt.util.locations import open_folder
 from tests.migration_tools.conftest import HEADER, RunWords, put
 from tests.migration_tools.copy.conftest import FIRST, LATER, SERVERS, Job
@@ -161,3 +164,32 @@ def test_a_digest_does_not_depend_on_order_and_pages_and_sees_every_difference()
         [(b"a", b"2"), (b"b", b"1"), items[2]],
     ]
     assert all(Digest().plus(other) != whole for other in others)
+
+
+OLDER = "keys msgpack/1, values msgpack/1"
+
+
+def test_the_keys_of_an_older_namespace_are_rewritten(target: SqliteStateProvider) -> None:
+    source = MemoryStateProvider()
+    keys: list[Any] = ["a", 1, -0.0, Decimal("1.50"), ("b", Decimal("2.0"))]
+    namespace = put(source, [(pack(key), pack(number)) for number, key in enumerate(keys)], OLDER)
+    report = copy_namespace(source, target, namespace)
+    assert copy_namespace(source, target, namespace).namespaces[0].was_there
+    assert report.namespaces[0].entries == 5
+    with closing(target.open(namespace)) as storage:
+        assert storage.head().codec == HEADER
+        assert entries(storage) == {pack(canonical_key(key)): pack(number) for number, key in enumerate(keys)}
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("other", [Decimal("1.50"), Decimal("1.5")], ids=["both rewritten", "one rewritten"])
+def test_a_key_that_was_stored_twice_is_refused_and_named(
+    first: int, other: Decimal, target: SqliteStateProvider
+) -> None:
+    source = MemoryStateProvider()
+    keys = [Decimal("1.500"), *(f"{number}" for number in range(3000)), other]
+    namespace = put(source, [(pack(key), pack(1)) for key in (keys if first else keys[::-1])], OLDER)
+    with pytest.raises(MigrationRefused, match=r"Decimal\('1.5'\)"):
+        copy_namespace(source, target, namespace)
+    with closing(target.open(namespace)) as storage:
+        assert storage.head().committed == -1

@@ -219,7 +219,7 @@ def test_a_damaged_record_is_reported_and_the_rest_still_explained(
     with closing(sqlite_provider.open(f"{name}:$checkpointspout-0")) as storage:
         fence = storage.claim()
         [[(key, _)]] = list(storage.scan())
-        storage.write(fence, {key: damage}, HEADER)
+        storage.write(fence, {key: damage}, "keys msgpack/1, values msgpack/1")
     report = explained(sqlite_provider)
     assert "cannot be read" in report.refusals[0]
     assert len(report.namespaces) == 2

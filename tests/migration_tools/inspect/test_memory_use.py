@@ -12,7 +12,7 @@ from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import committed
 from tests.cli.command import ROOT
 
-HEADER = "keys msgpack/1, values msgpack/1"
+HEADER = "keys msgpack/2, values msgpack/1"
 FEW, MANY = 20_000, 400_000
 PROGRAMS = {
     "copy": """

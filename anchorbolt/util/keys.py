@@ -1,0 +1,148 @@
+"""When two keys are one key: the canonical form, for the grouping that routes a key and the state that stores it.
+
+Keys of one canonical form are one key. They are equal in Python too, except NaNs, which are all one key, and the two
+instants of a repeated hour, which are two. Python's equality of numbers of several types is not wanted: `1`, `1.0`,
+`True` and `Decimal(1)` are four keys, also in tuples. A grouping sends all four to one task. See docs/concepts.md.
+"""
+
+import datetime as dt
+import decimal
+import math
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from anchorbolt.errors import UnsupportedValue
+from anchorbolt.util.messages import shortened
+from anchorbolt.util.plain import plain
+
+_AS_THEY_ARE: frozenset[type] = frozenset({str, int, bytes, bool, type(None), dt.date, dt.timedelta, uuid.UUID})
+"""Types whose keys have one form only."""
+
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+_NAN = decimal.Decimal("NaN")
+_MICRO, _HOUR, _DAY = dt.timedelta(microseconds=1), dt.timedelta(hours=1), dt.timedelta(days=1)
+
+
+def canonical_key(key: Any) -> Any:
+    """Return the canonical form of a key: what it is stored as, and read back as.
+
+    One zero and one NaN of float, and of Decimal; a Decimal without trailing zeros, as `normalize` gives it; an aware
+    datetime or time in UTC; the same in tuples and frozensets. Other types are as `plain` gives them.
+
+    Raises:
+        UnsupportedValue: The key is mutable, or is not a plain value, or its tuples are nested too deep.
+    """
+    try:
+        return _canonical(key)
+    except RecursionError:
+        raise UnsupportedValue("a key's tuples are nested too deep. Use a flat key.") from None
+
+
+def _canonical(key: Any) -> Any:
+    kind = type(key)
+    if kind in _AS_THEY_ARE:
+        return key
+    form = _FORMS.get(kind)
+    if form is not None:
+        return form(key)
+    value = plain(key)
+    if type(value) in (list, dict, set):
+        raise UnsupportedValue(
+            f"a key must not be mutable, and this {kind.__name__} is mutable: {shortened(key)}. Use a tuple of plain "
+            "values instead."
+        )
+    return _canonical(value)
+
+
+def has_one_spelling(key: Any) -> bool:
+    """Return whether a key was stored under the same bytes, before keys had a canonical form, by all its spellings.
+
+    It is False for a float zero or NaN, a Decimal, and an aware datetime or time. False for a key that is not
+    supported.
+    """
+    kind = type(key)
+    if kind in _AS_THEY_ARE:
+        return True
+    if kind is float:
+        return key != 0 and key == key  # type: ignore[no-any-return]
+    if kind is dt.datetime or kind is dt.time:
+        return key.utcoffset() is None
+    if kind is tuple or kind is frozenset:
+        return all(map(has_one_spelling, key))
+    if kind is complex:
+        return has_one_spelling(key.real) and has_one_spelling(key.imag)
+    if kind is decimal.Decimal:
+        return key.is_infinite()  # type: ignore[no-any-return]
+    try:
+        value = plain(key)
+    except UnsupportedValue:
+        return False
+    return type(value) not in (list, dict, set) and has_one_spelling(value)
+
+
+def is_known_by_equality(key: Any) -> bool:
+    """Return whether every plain key that is equal to this one in Python has the same task.
+
+    Then a dict may remember the task. False for a time that its zone repeats or skips, whose instant depends on `fold`,
+    and for types that are not plain: these may define their own equality.
+    """
+    kind = type(key)
+    if kind is tuple:
+        return all(map(is_known_by_equality, key))
+    if kind is dt.datetime:
+        return key.tzinfo is None or key.replace(fold=0).utcoffset() == key.replace(fold=1).utcoffset()
+    return kind in _AS_THEY_ARE or kind in _FORMS
+
+
+def _float(key: float) -> float:
+    return key + 0.0 if key == key else math.nan  # -0.0 + 0.0 is 0.0
+
+
+def _decimal(key: decimal.Decimal) -> decimal.Decimal:
+    if key.is_nan():
+        return _NAN
+    return key.normalize(_EXACT) if key else decimal.Decimal()
+
+
+def _datetime(key: dt.datetime) -> dt.datetime:
+    offset = key.utcoffset()  # with `fold`: the two instants of a repeated hour are two keys
+    naive = key.replace(tzinfo=None, fold=0)
+    if offset is None:
+        return naive
+    # As a time since the first one, because the instant may be outside the years that UTC can say.
+    since, most = naive - dt.datetime.min - offset, dt.datetime.max - dt.datetime.min
+    zone, shift = _nearest_zone(since, most)
+    return (dt.datetime.min + (since + shift)).replace(tzinfo=zone)
+
+
+def _time(key: dt.time) -> dt.time:
+    offset = key.utcoffset()
+    if offset is None:
+        return key.replace(tzinfo=None, fold=0)
+    naive = dt.datetime.combine(dt.date.min, key.replace(tzinfo=None))
+    since = naive - dt.datetime.min - offset
+    zone, shift = _nearest_zone(since, _DAY - _MICRO)  # 01:00+02:00 is before midnight UTC, and is not equal to 23:00
+    return (dt.datetime.min + (since + shift)).time().replace(tzinfo=zone)
+
+
+def _nearest_zone(since: dt.timedelta, most: dt.timedelta) -> tuple[dt.timezone, dt.timedelta]:
+    """Return UTC, or else the zone next to it, in whole hours, in which a time is between zero and `most`."""
+    if since < dt.timedelta():
+        shift = min(_HOUR * -(since // _HOUR), _DAY - _MICRO)
+    elif since > most:
+        shift = max(_HOUR * ((most - since) // _HOUR), _MICRO - _DAY)
+    else:
+        return dt.timezone.utc, dt.timedelta()
+    return dt.timezone(shift), shift
+
+
+_FORMS: dict[type, Callable[[Any], Any]] = {
+    float: _float,
+    tuple: lambda key: tuple(map(_canonical, key)),
+    frozenset: lambda key: frozenset(map(_canonical, key)),
+    decimal.Decimal: _decimal,
+    dt.datetime: _datetime,
+    dt.time: _time,
+    complex: lambda key: complex(_float(key.real), _float(key.imag)),
+}
