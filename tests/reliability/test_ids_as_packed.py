@@ -126,7 +126,7 @@ def test_an_id_that_does_not_come_back_equal_is_refused_when_it_is_emitted(msg_i
 
 
 def test_redeliveries_are_known_by_what_they_are_packed_to() -> None:
-    known = Redelivery("in", [("x", 1)], [AckedMessages.of("in", [("y", 1)])])
+    known = Redelivery("in", [("x", 1)], [messages for messages, _ in AckedMessages.parts_of("in", [("y", 1)])])
     assert [known.emit(("x", each), 0) for each in (1, True, 1.0)] == [Known.IN_FLIGHT, Known.NEW, Known.NEW]
     assert [known.emit(("y", each), 0) for each in (1, True)] == [Known.ACKED, Known.NEW]
     assert known.emit(("x", True), 1) is Known.IN_FLIGHT
