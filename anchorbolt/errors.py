@@ -42,7 +42,11 @@ class AnchorboltError(Exception):
 
     Attributes:
         message: The whole message, same as `str(error)`.
+        found_late: Whether a value was refused with its buffer, after the tuple that it came from had been executed.
+            The engine then runs the wave again in a round that checks each emit.
     """
+
+    found_late: bool = False
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

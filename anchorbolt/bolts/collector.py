@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from anchorbolt.errors import TopologyError
+from anchorbolt.errors import AnchorboltError, TopologyError
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import described, shortened
@@ -15,6 +15,8 @@ _log = logging.getLogger("anchorbolt.bolts")
 _FIRST_CAPACITY = 512
 
 FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
+CheckRow = Callable[[str, Any], None]
+"""Raises what sending a row of a stream would raise."""
 
 Anchors = Tuple | bytes | Sequence[Tuple | bytes] | None
 """What a bolt passes as anchors of an emit: tuples, or their handles."""
@@ -52,7 +54,10 @@ class OutputCollector:
         self.fail_has_effect = fail_has_effect
         self._buffers: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if not stream.direct}
         self._direct: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if stream.direct}
-        self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)
+        self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)  # 0 in a round that checks each emit
+        self._wanted = dict(self._capacity)  # how many rows the next buffer is to hold
+        self._check: CheckRow | None = None
+        self.refused_late: Exception | None = None  # what a buffer of this wave was refused for; for the engine
         self._all = self._buffers | self._direct
         self.failed_tuple: Tuple | None = None  # the first that the bolt failed in this wave; for the engine
         self.emitted = 0
@@ -70,8 +75,10 @@ class OutputCollector:
             stream: The stream to emit to.
 
         Raises:
-            TopologyError: The stream is not declared, a required anchor is missing, or an anchor is not a tuple. A
-                wrong number of values raises only when the buffer is sent, and fails the wave then.
+            TopologyError: The stream is not declared, a required anchor is missing, or an anchor is not a tuple.
+
+        A wrong number of values, or a value that cannot be sent or grouped by, is found when the buffer is sent. The
+        engine then runs the wave again, and this call raises.
         """
         if type(anchors) is not Tuple and (anchors is not None or self._must_anchor):
             self._check_anchors(anchors, stream)
@@ -139,14 +146,23 @@ class OutputCollector:
 
     def flush(self) -> None:
         """Send all buffers. Called by the engine at the end of a wave, never by a job."""
+        if self.refused_late is not None:  # the bolt caught it, and the rows of that buffer are lost
+            raise self.refused_late
         for stream, buffer in self._all.items():
             if buffer:
-                self._send(stream, buffer)
+                self._send_all(stream, buffer)
 
-    def begin(self) -> None:
-        """Start a wave with empty buffers. Called by the engine, never by a job."""
+    def begin(self, check: CheckRow | None = None) -> None:
+        """Start a wave with empty buffers. Called by the engine, never by a job.
+
+        With `check`, each emitted row is checked at once, so that what it raises is raised by that emit.
+        """
         for buffer in self._all.values():
             buffer.clear()
+        if check is not self._check:  # no work in an ordinary wave
+            self._check = check
+            self._capacity.update(self._wanted if check is None else dict.fromkeys(self._wanted, 0))
+        self.refused_late = None
         self.failed_tuple = None
         self.emitted = 0
         self.errors_reported = 0
@@ -154,11 +170,35 @@ class OutputCollector:
         self.failures_reported = 0
 
     def _send(self, stream: str, buffer: list[Any]) -> None:
+        """Send a buffer that is full. In a round that checks, called after each emit: check that row first."""
+        if self._check is not None:
+            try:
+                self._check_width([buffer[-1][1]] if stream in self._direct else buffer[-1:], stream)
+                self._check(stream, buffer[-1])
+            except BaseException:
+                self._drop_last(stream, buffer)
+                raise
+            if len(buffer) < self._wanted[stream]:
+                return
+        self._send_all(stream, buffer)
+
+    def _drop_last(self, stream: str, buffer: list[Any]) -> None:
+        buffer.pop()
+
+    def _send_all(self, stream: str, buffer: list[Any]) -> None:
         rows = buffer.copy()
         buffer.clear()
-        self._check_width([row for _, row in rows] if stream in self._direct else rows, stream)
-        self.emitted += len(rows)
-        self._capacity[stream] = self._deliver(stream, rows)
+        try:
+            self._check_width([row for _, row in rows] if stream in self._direct else rows, stream)
+            self.emitted += len(rows)
+            capacity = self._wanted[stream] = self._deliver(stream, rows)
+        except Exception as error:
+            if isinstance(error, AnchorboltError):
+                error.found_late = True
+            self.refused_late = self.refused_late or error
+            raise
+        if self._check is None:
+            self._capacity[stream] = capacity
 
     def _check_width(self, values: list[Any], stream: str) -> None:
         width = len(self._streams[stream].fields)

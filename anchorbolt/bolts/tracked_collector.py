@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+from anchorbolt.bolts.collector import BasicOutputCollector, CheckRow, OutputCollector
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.streams.tuple import ACKED, FAILED, Item, TrackedTuple, Tuple, TupleHandle, receiver_key, union
 from anchorbolt.util.messages import shortened
@@ -87,8 +87,8 @@ class TrackedOutputCollector(OutputCollector):
         """Give all trees of a tuple, or of a handle, the whole time-out again."""
         self.reset.append(self._settled("reset_timeout", tup, 0))
 
-    def begin(self) -> None:
-        super().begin()
+    def begin(self, check: CheckRow | None = None) -> None:
+        super().begin(check)
         for items in self._items.values():
             items.clear()
         self.acked, self.failed, self.reset = [], [], []
@@ -103,9 +103,13 @@ class TrackedOutputCollector(OutputCollector):
         if len(buffer) >= self._capacity[stream]:
             self._send(stream, buffer)
 
-    def _send(self, stream: str, buffer: list[Any]) -> None:
+    def _drop_last(self, stream: str, buffer: list[Any]) -> None:
+        super()._drop_last(stream, buffer)
+        self._items[stream].pop()
+
+    def _send_all(self, stream: str, buffer: list[Any]) -> None:
         try:
-            super()._send(stream, buffer)
+            super()._send_all(stream, buffer)
         except BaseException:
             self._items[stream] = []  # the rows are gone, too
             raise

@@ -82,6 +82,7 @@ class Round:
     ticks: frozenset[str] = frozenset()  # the bolts that get a tick tuple
     rolled_back: tuple[int, ...] = ()  # the `seq` of the fences of the latest rounds that were rolled back, ascending
     isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
+    checks: bool = False  # each emitted tuple is checked at once, so that a value that cannot be sent has its tuple
     excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
     probe: Probe | None = None  # only some tuples are sent, and nothing is decided
     suspects_tuples: bool = False  # so many executors were lost in this wave that a tuple may end them

@@ -5,24 +5,26 @@ The file is at the checkpoint location. The driver publishes it once the wave is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.checkpoint.sink_rows import Refusal, SinkRows, without
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome, WrappedBolt
-from anchorbolt.errors import AnchorboltError, BoltError, SinkUnavailable, TopologyError
+from anchorbolt.errors import AnchorboltError, SinkUnavailable
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.state import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.locations import Folder, join
-from anchorbolt.util.messages import shortened, user_traceback
+from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
     from anchorbolt.acker.task_tracker import TaskTracker
 
+_REASON_CHARACTERS = 4_000  # of the reason of a failure
 OUTBOX = "anchorbolt/outbox"  # below the checkpoint location
 
 
@@ -53,7 +55,7 @@ class SinkExecutor(WrappedBolt):
         self._txid = -1
         self._name = ""
         self._file: SinkFile | None = None
-        self._schema: Any = None
+        self._columns = self._new_columns()
         self._writer: Any = None
         self._stream: Any = None
         self._rows = 0
@@ -66,59 +68,54 @@ class SinkExecutor(WrappedBolt):
         self.close()
         self._txid = scope.txid
         self._name = f"{round_folder(scope.fence)}/{self._component}-{self._task_index}-{scope.attempt}.parquet"
-        self._file = self._schema = None
+        self._file = None
+        self._columns = self._new_columns()
         self._rows = 0
 
+    def _new_columns(self) -> SinkRows:
+        return SinkRows(self._component, self._task_index, self._sink.outbox_columns, self._sink.schema)
+
     def execute(self, batch: TupleBatch) -> None:
-        """Write rows. Raises `BoltError` if a value does not fit its column."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        header = batch.header
-        fields, columns = self._columns(batch)
+        """Write rows. Raises `BoltError` if a value does not fit; in a round that isolates, its tuple fails instead."""
+        rows, refused = self._columns, 0
         try:
-            if self._schema is None:
-                self._schema = self._sink.schema or _inferred(fields, columns)
-                self._sink.refuse_foreign_output(self._txid, self._component, self._task_index)
-                self._stream = self._folder.create(self._name)
-                self._writer = pq.ParquetWriter(self._stream, self._schema)
-                reach(FaultPoint.SINK_FILE_BEGUN)
-            if tuple(self._schema.names) != tuple(fields):
-                raise TopologyError(
-                    f"sink {self._component!r} takes the fields {', '.join(self._schema.names)}, but "
-                    f"{header.component!r} sends {', '.join(fields)}. Give all its inputs, and its schema, "
-                    "the same fields.",
-                    component=self._component,
-                )
-            arrays = [pa.array(column, type=field.type) for field, column in zip(self._schema, columns, strict=True)]
-            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
-        except OSError as error:
-            raise self._unwritable(error) from error
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise BoltError(
-                f"sink {self._component!r}: {_misfit(fields, columns, self._schema)} of {header.component!r}: "
-                f"{error}. Give the sink a schema that fits all values.",
-                component=self._component,
-                task_index=self._task_index,
-            ) from error
-        self._rows += batch.size
-        if self._tracker is not None:
-            self._tracker.ack_all(batch.size, batch.lineage)
-
-    def _columns(self, batch: TupleBatch) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """Return the columns that the sink makes of a batch. Raises `BoltError` if the sink raises."""
-        try:
-            return self._sink.outbox_columns(batch.header.fields, batch.columns)
+            table = rows.table(batch)
         except AnchorboltError:
             raise
         except Exception as error:
-            text = user_traceback(error)
-            raise BoltError(
-                f"{text}\n\nraised while sink {self._component!r} converted tuples of {batch.header.component!r}.",
-                component=self._component,
-                task_index=self._task_index,
-                user_traceback=text,
-            ) from error
+            refusals = self._failed_rows(batch, error)
+            refused = len(refusals)
+            table = None if refused == batch.size else rows.table(without(batch, refusals))
+        if table is not None:
+            self._write(table)
+        self._rows += batch.size - refused
+        if self._tracker is not None:
+            self._tracker.ack_all(batch.size - refused, batch.lineage)
+
+    def _failed_rows(self, batch: TupleBatch, error: Exception) -> Mapping[int, Refusal]:
+        """Fail the trees of the tuples that do not fit. Raises `BoltError` for the first whose tree cannot fail."""
+        refusals, tuples = self._columns.refused(batch), batch.tracked_tuples()
+        if not refusals:
+            raise self._columns.error(Refusal(f"sink {self._component!r}: {error}"), None) from error
+        for position, refusal in refusals.items():
+            tup = tuples[position]
+            if self._tracker is None or not self.isolates or tup.roots == ():
+                raise self._columns.error(refusal, repr(tup)) from error
+            self._tracker.fail(tup, bounded(refusal.reason, _REASON_CHARACTERS))
+        return refusals
+
+    def _write(self, table: Any) -> None:
+        import pyarrow.parquet as pq
+
+        try:
+            if self._writer is None:
+                self._sink.refuse_foreign_output(self._txid, self._component, self._task_index)
+                self._stream = self._folder.create(self._name)
+                self._writer = pq.ParquetWriter(self._stream, table.schema)
+                reach(FaultPoint.SINK_FILE_BEGUN)
+            self._writer.write_table(table)
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def _unwritable(self, error: OSError) -> SinkUnavailable:
         return SinkUnavailable(
@@ -142,7 +139,7 @@ class SinkExecutor(WrappedBolt):
                 self._task_index,
                 join(self._folder.location, self._name),
                 self._rows,
-                ", ".join(f"{field.name} {field.type}" for field in self._schema),
+                ", ".join(f"{field.name} {field.type}" for field in self._columns.schema or ()),
             )
             self._writer = self._stream = None
             reach(FaultPoint.SINK_FILE_WRITTEN)
@@ -156,38 +153,3 @@ class SinkExecutor(WrappedBolt):
                 with suppress(OSError):
                     unfinished.close()
         self._writer = self._stream = None
-
-
-def _misfit(fields: Sequence[str], columns: Sequence[Sequence[Any]], schema: Any) -> str:
-    """Name the first value that does not fit its column; without a schema, the earlier values make the column."""
-    import pyarrow as pa
-
-    def is_fit(values: Any, kind: Any) -> bool:
-        try:
-            pa.array(values, type=kind)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return False
-        return True
-
-    for position, (field, column) in enumerate(zip(fields, columns, strict=True)):
-        kind = schema.field(position).type if schema is not None else None
-        if is_fit(column, kind):
-            continue
-        for value in column:
-            if not is_fit([value], kind):
-                column_type = "" if kind is None else f" ({kind})"
-                shown = f"{shortened(value, 100)}, a {type(value).__name__},"
-                return f"the value {shown} does not fit the field {field!r}{column_type}"
-            if kind is None and value is not None:
-                kind = pa.array([value]).type
-    return "rows do not fit the columns"
-
-
-def _inferred(fields: Sequence[str], columns: Any) -> Any:
-    import pyarrow as pa
-
-    types = [pa.array(column).type for column in columns]
-    # A column of None throughout says nothing about its type; text reads back as NULL with any reader.
-    return pa.schema(
-        [(field, pa.string() if pa.types.is_null(kind) else kind) for field, kind in zip(fields, types, strict=True)]
-    )

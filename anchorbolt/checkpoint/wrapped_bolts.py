@@ -153,10 +153,17 @@ class CheckpointTupleForwarder(WrappedBolt):
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
         if checkpoint.action is Action.PREPARE:
-            self._collector.flush()
+            self._flush()
             if self._tracked is not None:
                 self._tracked.take_rest()
             self._forward(checkpoint)
+
+    def _flush(self) -> None:
+        try:
+            self._collector.flush()
+        except Exception:
+            self._raise_if_refused_late()
+            raise
 
     def close(self) -> None:
         self._call("cleanup")
@@ -177,6 +184,7 @@ class CheckpointTupleForwarder(WrappedBolt):
             os._exit(1)
 
     def _raise_if_failed(self) -> None:
+        self._raise_if_refused_late()
         failed = self._collector.failed_tuple
         if failed is not None:
             raise BoltError(
@@ -187,6 +195,24 @@ class CheckpointTupleForwarder(WrappedBolt):
                 tuple_text=repr(failed),
             )
 
+    def _raise_if_refused_late(self) -> None:
+        """Raise what a buffer was refused for, if one was. Its rows come from any tuples of the wave."""
+        error = self._collector.refused_late
+        if error is None:
+            return
+        if isinstance(error, AnchorboltError):
+            raise error
+        component, index = self._context.this_component_id, self._context.this_task_index
+        text = user_traceback(error)  # of a grouping
+        late = BoltError(
+            f"{text}\n\nraised while tuples of bolt {component!r}, task {index}, were sent.",
+            component=component,
+            task_index=index,
+            user_traceback=text,
+        )
+        late.found_late = True
+        raise late from None
+
     def _fail(self, hook: str, tup: Tuple | None, error: BaseException) -> NoReturn:
         """Raise `BoltError` for an exception of a user's hook; its message starts with the user's traceback.
 
@@ -194,6 +220,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         """
         if isinstance(error, StateError):
             raise error
+        self._raise_if_refused_late()
         component, index = self._context.this_component_id, self._context.this_task_index
         text = user_traceback(error)
         while_on = "" if tup is None else f", on the tuple {tup!r}"

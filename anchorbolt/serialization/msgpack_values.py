@@ -12,6 +12,7 @@ from typing import Any
 import msgpack
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
+from anchorbolt.serialization.refusals import REFUSALS, explained
 from anchorbolt.util.plain import PLAIN_TYPES, plain, unsupported
 
 _LARGEST_INT_BYTES = 4096
@@ -29,14 +30,9 @@ def pack(value: Any) -> bytes:
         UnsupportedValue: The value, or one inside it, is of another type, too deep, or text that is no Unicode.
     """
     try:
-        return _packer().pack(value)  # type: ignore[no-any-return]
-    except UnsupportedValue:
-        raise
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise UnsupportedValue(
-            f"cannot encode a value of type {type(value).__name__}: {str(error).rstrip('. ')}. Use plain values, "
-            "nested less deep, and none that holds itself."
-        ) from error
+        return _packed(value)
+    except REFUSALS as error:
+        raise explained(value, _packed, error) from error
 
 
 def pack_many(values: Iterable[Any]) -> list[bytes]:
@@ -44,7 +40,7 @@ def pack_many(values: Iterable[Any]) -> list[bytes]:
     values = list(values)
     try:
         return list(map(_packer().pack, values))
-    except (ValueError, TypeError, OverflowError, RecursionError):
+    except REFUSALS:
         return [pack(value) for value in values]  # raises again, and names the value
 
 
@@ -62,6 +58,10 @@ def unpack(data: bytes) -> Any:
         raise SerializationError(
             f"cannot decode {len(data)} bytes as msgpack: {str(error) or type(error).__name__}"
         ) from error
+
+
+def _packed(value: Any) -> bytes:
+    return _packer().pack(value)  # type: ignore[no-any-return]
 
 
 def _packer() -> msgpack.Packer:
@@ -117,21 +117,21 @@ def _encode_iso(value: Any) -> bytes:
 
 
 def _encode_set(value: Any) -> bytes:
-    return pack(sorted(map(pack, value)))
+    return _packed(sorted(map(_packed, value)))
 
 
 # The code of a type never changes: it is stored.
 _EXTENSIONS: dict[type, tuple[int, Callable[[Any], bytes], Callable[[bytes], Any]]] = {
-    tuple: (1, lambda value: pack(list(value)), lambda data: tuple(unpack(data))),
+    tuple: (1, lambda value: _packed(list(value)), lambda data: tuple(unpack(data))),
     int: (2, _encode_int, _decode_int),  # beyond the 64 bits of msgpack
     set: (3, _encode_set, lambda data: set(map(unpack, unpack(data)))),
     frozenset: (4, _encode_set, lambda data: frozenset(map(unpack, unpack(data)))),
     dt.datetime: (5, _encode_iso, lambda data: dt.datetime.fromisoformat(data.decode())),
     dt.date: (6, _encode_iso, lambda data: dt.date.fromisoformat(data.decode())),
     dt.time: (7, _encode_iso, lambda data: dt.time.fromisoformat(data.decode())),
-    dt.timedelta: (8, lambda value: pack([value.days, value.seconds, value.microseconds]), _decode_timedelta),
+    dt.timedelta: (8, lambda value: _packed([value.days, value.seconds, value.microseconds]), _decode_timedelta),
     decimal.Decimal: (9, lambda value: str(value).encode(), lambda data: decimal.Decimal(data.decode())),
     uuid.UUID: (10, lambda value: value.bytes, lambda data: uuid.UUID(bytes=data)),
-    complex: (11, lambda value: pack([value.real, value.imag]), _decode_complex),
+    complex: (11, lambda value: _packed([value.real, value.imag]), _decode_complex),
 }
 _DECODERS = {code: decode for code, _, decode in _EXTENSIONS.values()}

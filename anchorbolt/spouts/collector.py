@@ -9,6 +9,7 @@ from typing import Any
 
 from anchorbolt.errors import SerializationError, TopologyError, UnsupportedValue
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.serialization.refused_fields import refused_value
 from anchorbolt.spouts.intake import Chunk, Routes, StreamIntake, TaskIds
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.util.messages import described, shortened
@@ -181,10 +182,21 @@ class SpoutOutputCollector:
         try:
             intake.pack()
         except UnsupportedValue as error:
-            raise UnsupportedValue(
-                f"spout {self._component!r} emitted a value to stream {intake.stream!r} that cannot be sent: "
-                f"{error.message}"
-            ) from error
+            raise self._refused(intake, error) from None
+
+    def _refused(self, intake: StreamIntake, error: UnsupportedValue) -> UnsupportedValue:
+        """Return the error for the first tuple that cannot be encoded."""
+        declared = self._streams[intake.stream]
+        for row, msg_id in zip(intake.rows, intake.msg_ids, strict=True):
+            try:
+                pack(row)
+            except UnsupportedValue:
+                columns = [[value] for value in (row[1:] if declared.direct else row)]
+                refused = refused_value(f"spout {self._component!r}", intake.stream, declared.fields, columns)
+                return UnsupportedValue(
+                    f"{refused.message} It is in the tuple with the message id {shortened(msg_id)}."
+                )
+        return error
 
     def _check_id(self, msg_id: Any) -> None:
         if type(msg_id) is bytes or (type(msg_id) is str and msg_id.isascii()):

@@ -86,5 +86,8 @@ def user_traceback(error: BaseException) -> str:
     if frames is None and not isinstance(error, SyntaxError):  # a syntax error itself names the user's line
         frames = error.__traceback__
     shown = traceback.TracebackException(type(error), error, frames)
-    # The cause of Anchorbolt's own error is internal, and would be printed first.
-    return "".join(shown.format(chain=not isinstance(error, AnchorboltError))).rstrip()
+    # The cause of Anchorbolt's own error is internal, and would be printed first. So are the frames below its face.
+    is_ours = isinstance(error, AnchorboltError)
+    while is_ours and len(shown.stack) > 1 and shown.stack[-1].filename.startswith(_PACKAGE):
+        shown.stack.pop()
+    return "".join(shown.format(chain=not is_ours)).rstrip()

@@ -9,7 +9,7 @@ import pytest
 from anchorbolt.bolts import FailedException
 from anchorbolt.engine import RunHandle
 from anchorbolt.engine.submit.handle import RunStatus
-from anchorbolt.errors import AnchorboltError, BoltError, SpoutError, TopologyError
+from anchorbolt.errors import AnchorboltError, BoltError, SpoutError
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.conftest import Run
@@ -177,16 +177,16 @@ class WrongWidth(Passing):
         self.collector.emit((self.attempt, 1, 2))
 
 
-def test_an_error_that_no_try_heals_ends_the_run_at_once(run: Run, conf: dict[str, Any]) -> None:
+def test_a_tuple_of_another_width_fails_its_batch_at_the_line_that_emits_it(run: Run, conf: dict[str, Any]) -> None:
     spout = MemoryTransactionalSpout({0: rows(range(3))}, ["number"], 1)
     builder = TransactionalTopologyBuilder("wrong", "spout", spout)
     builder.set_bolt("wrong", WrongWidth()).global_grouping("spout")
     builder.set_bolt("values", Values()).global_grouping("wrong")
     error = failure_of(run(builder.build_topology(), wait=False))
-    assert isinstance(error, TopologyError)
+    assert isinstance(error, BoltError)
     assert error.component == "wrong"
     assert "attempt" in error.message
-    assert len(attempts(conf, 1)) == 1
+    assert "self.collector.emit((self.attempt, 1, 2))" in error.user_traceback
 
 
 class Unsteady(Ranges):

@@ -94,9 +94,10 @@ WITHOUT = {
 @pytest.mark.parametrize("committer", [False, True])
 @pytest.mark.parametrize("case", WITHOUT)
 def test_a_tuple_without_its_attempt(run: Run, conf: dict[str, Any], case: str, committer: bool) -> None:
-    error = refusal(run, chain(emits(WITHOUT[case]), Values(), committer=committer))
+    error = refusal(run, chain(emits(WITHOUT[case]), Values(), committer=committer), BoltError)
     assert error.component == "0"
     assert "attempt" in error.message
+    assert "collector.emit(" in error.user_traceback
     assert batches(conf) == {}
 
 
@@ -107,7 +108,7 @@ def test_a_tuple_whose_first_value_cannot_be_compared(run: Run) -> None:
 
         __hash__ = None  # type: ignore[assignment]
 
-    assert refusal(run, chain(emits(lambda attempt: (Odd(), 2)), Values())).component == "0"
+    assert refusal(run, chain(emits(lambda attempt: (Odd(), 2)), Values()), BoltError).component == "0"
 
 
 class Made(Ranges):

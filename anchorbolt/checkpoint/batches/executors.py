@@ -123,7 +123,7 @@ class HandingBatchExecutor(BatchBoltExecutor):
             return
         assert self._writer is not None
         self._raise_if_failed()
-        self._collector.flush()
+        self._flush()
         if self.keeps_blobs:
             hand_off = self._writer.close_blobs()
         else:

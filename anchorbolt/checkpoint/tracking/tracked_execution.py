@@ -91,9 +91,11 @@ class TrackedExecution:
         return [tup for tup in tuples if not tup.status]
 
     def _fail(self, tup: TrackedTuple, error: Exception | SystemExit) -> None:
+        collector = self._collector
+        if collector.refused_late is not None:
+            raise collector.refused_late  # rows of other tuples may be to blame
         if not isinstance(error, FailedException) and (tup.roots == () or isinstance(error, StateError)):
             raise error  # nothing can be left out, or the store is to blame
-        collector = self._collector
         if isinstance(error, ReportedFailedException):
             collector.report_error(error)
             collector.failures_reported += 1

@@ -52,9 +52,11 @@ class Isolation:
         if current.txid != self._txid:
             self._reset(current.txid, isolates=replays)
         halving = self._halving
+        isolates = self._isolates or halving is not None
         return replace(
             current,
-            isolates=self._isolates or halving is not None,
+            isolates=isolates,
+            checks=current.checks or isolates,
             excluded_rows=frozenset(self._excluded),
             probe=None if halving is None else halving.probe,
         )
@@ -77,7 +79,8 @@ class Isolation:
                 return False
             self._halving = Halving(self._clean)
             return True
-        if not isinstance(error, BoltError) or error.tuple_text is None or self._gives_up:
+        is_of_tuple = error.found_late or (isinstance(error, BoltError) and error.tuple_text is not None)
+        if not is_of_tuple or self._gives_up:
             return False
         self._tries += 1
         self._cause = error

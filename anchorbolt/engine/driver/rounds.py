@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
+ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
 
 
 class Runner(HookRunner, StateCommitRunner, Protocol):
@@ -53,6 +53,7 @@ class Rounds:
         self._runner = runner
         self._hooks = Hooks(plan, runner)
         self._spouts = None if runner.spouts is None else runner.spouts.rich
+        self._checked = -1  # the txid of the wave whose rounds check each emit, since a buffer was refused in it
         self._isolation: Isolation | None = None
         if plan.keeps_dead_letters:
             from anchorbolt.engine.driver.isolation import Isolation  # NumPy: only where it is needed
@@ -64,17 +65,21 @@ class Rounds:
         if self._runner.spouts is not None:
             current = replace(current, ticks=self._runner.spouts.ticks)
             replayed = self._runner.spouts.replayed
-        if self._isolation is None:
+        if current.txid == self._checked:
+            current = replace(current, checks=True)
+        if self._isolation is not None:
+            current = self._isolation.begin(current, replays=any(replayed.values()))
+        try:
             reports = self._run(current)
-        else:
-            try:
-                reports = self._run(self._isolation.begin(current, replays=any(replayed.values())))
-            except AnchorboltError as error:
-                if self._isolation.failed(error):
-                    return _ONLY_REPEAT
-                raise
-            if self._isolation.is_probe(reports):
-                return _ONLY_REPEAT
+        except AnchorboltError as error:
+            is_repeated = self._isolation is not None and self._isolation.failed(error)
+            if error.found_late and not current.checks:
+                self._checked, is_repeated = current.txid, True
+            if is_repeated:
+                return ONLY_REPEAT
+            raise
+        if self._isolation is not None and self._isolation.is_probe(reports):
+            return ONLY_REPEAT
         stateful, spouts = self._plan.stateful, self._spouts
         repeat = spouts is not None and spouts.judge(reports)
         repeat = (self._isolation is not None and self._isolation.judge(reports)) or repeat

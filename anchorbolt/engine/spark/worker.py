@@ -27,6 +27,7 @@ from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, en
 from anchorbolt.engine.task.probe import probe_places
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.engine.task.value_checks import checked_values
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.errors import PlatformError
 from anchorbolt.faults.injection import install_faults
@@ -82,7 +83,8 @@ def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _
     def rows_of(batch: pa.RecordBatch) -> SourceRows:
         # In a transactional topology the first value of each tuple is the attempt.
         attempts = [] if current.batch is None else [[current.batch.attempt] * batch.num_rows]
-        return SourceRows(DEFAULT_STREAM, batch.num_rows, attempts + [column.to_pylist() for column in batch.columns])
+        values_of = checked_values if current.checks else pa.Array.to_pylist
+        return SourceRows(DEFAULT_STREAM, batch.num_rows, attempts + list(map(values_of, batch.columns)))
 
     return _to_arrow(run_spout_task(plan, component, context.partitionId(), current, map(rows_of, batches)))
 

@@ -14,7 +14,9 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
 from anchorbolt.engine.task import messages
 from anchorbolt.engine.task.tally import NOTHING, Tally, tally
+from anchorbolt.engine.task.value_checks import RowChecks
 from anchorbolt.errors import TopologyError, UnsupportedValue
+from anchorbolt.serialization.refused_fields import refused_value
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.routing import ROUTERS, Router
 from anchorbolt.streams.tuple import Item
@@ -41,6 +43,7 @@ class Emitter:
         self._edges = plan.edges[task[0]]
         self._capacity: dict[str, int] = {}
         self._routers: dict[tuple[str, str], Router] = {}
+        self._checks: dict[str, RowChecks] = {}  # by stream, of rounds that check
         self.begin("")
 
     def begin(self, attempt: str) -> None:
@@ -67,6 +70,19 @@ class Emitter:
                 if share:
                     largest = max(largest, self._send((edge.component, index), stream, share))
         return self._next_capacity(stream, len(rows), largest)
+
+    def check(self, stream: str, row: Any) -> None:
+        """Raise what `flush` would raise for this row. For rounds that look for a value that cannot be sent."""
+        edges = self._edges.get(stream, ())
+        if not edges:
+            return
+        self._check_receivers(stream, edges, [row])
+        if stream not in self._checks:
+            routers = ((edge, new_router(self._plan, edge, self.context)) for edge in edges)
+            self._checks[stream] = RowChecks(routers)
+        declared = self._plan.streams[self._source[0]][stream]
+        fields, values = self._sent_values(declared.fields, row[1] if declared.direct else row)
+        self._checks[stream].check(self._source[0], stream, fields, row, values)
 
     def forward(self, checkpoint: CheckpointTuple) -> None:
         """Let PREPARE follow everything sent so far.
@@ -160,13 +176,15 @@ class Emitter:
             payload = messages.encode_message(
                 messages.TuplesMessage(*sender, self._sent[task], stream, len(rows), columns, parts)
             )
-        except UnsupportedValue as error:
-            raise UnsupportedValue(
-                f"component {self._source[0]!r} emitted a value to stream {stream!r} that cannot "
-                f"be sent: {error.message}"
-            ) from error
+        except UnsupportedValue:
+            fields, _ = self._sent_values(self._plan.streams[self._source[0]][stream].fields, ())
+            raise refused_value(f"component {self._source[0]!r}", stream, fields, columns) from None
         self._append(task, payload)
         return len(payload)
+
+    def _sent_values(self, fields: Sequence[str], values: Sequence[Any]) -> tuple[Sequence[str], Sequence[Any]]:
+        """Return the fields and the values that are sent: without the attempt, which the receiver knows."""
+        return (fields[1:], values[1:]) if self._plan.batch_spout else (fields, values)
 
     def _append(self, task: TaskKey, payload: bytes) -> None:
         level, partition = self._plan.places[task]

@@ -111,6 +111,7 @@ class _Emission:
         self._emitter = emitter
         self._collector = BatchOutputCollector(task[0], plan.streams[task[0]], self._flush)
         self._collector.attempt = current.batch.attempt
+        self._collector.begin(emitter.check if current.checks else None)
         kept = registry.emitter(plan, task)
         self._source, self.metrics = kept.emitter, kept.context.metrics
 

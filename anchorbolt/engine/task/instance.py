@@ -58,7 +58,7 @@ class Instance:
         """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
         self.attempt, self._position = "", None
         self.fence, self.txid = current.fence, current.txid
-        self.collector.begin()
+        self.collector.begin(self.emitter.check if current.checks else None)
         self.emitter.begin(attempt)
         if self.tracker is not None:
             self.tracker.keeps_failures = current.isolates or not plan.ackers

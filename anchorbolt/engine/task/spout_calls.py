@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.errors import AnchorboltError, SpoutError
+from anchorbolt.errors import AnchorboltError, SpoutError, UnsupportedValue
 from anchorbolt.util.messages import user_traceback
 
 T = TypeVar("T")
@@ -33,8 +33,11 @@ def made(task: TaskKey, hook: str, kind: type, call: Callable[..., object], *arg
 
 
 def spout_error(task: TaskKey, hook: str, error: BaseException) -> AnchorboltError:
-    """Return the error for an exception of a spout's hook; one of our own comes as it is."""
-    if isinstance(error, AnchorboltError):
+    """Return the error for an exception of a spout's hook.
+
+    One of our own comes as it is, but for a value that the hook has emitted, and that was refused at once.
+    """
+    if isinstance(error, AnchorboltError) and (error.found_late or not isinstance(error, UnsupportedValue)):
         return error
     text = user_traceback(error)
     return SpoutError(

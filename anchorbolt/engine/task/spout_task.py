@@ -13,9 +13,9 @@ from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
-from anchorbolt.errors import WaveFailed
+from anchorbolt.engine.task.refused_rows import packed_row, sendable_rows
+from anchorbolt.errors import UnsupportedValue, WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
-from anchorbolt.serialization import pack
 from anchorbolt.util.messages import shortened
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def run_spout_task(
         tracker = TaskTracker(
             component, index, plan.task_id((component, index)) if is_rich else 0, counts=plan.ackers > 0
         )
+        tracker.keeps_failures = current.isolates
     emitter = Emitter(plan, (component, index), tracker)
     emitter.begin(attempt)
     emitter.excluded = excluded if tracker is not None else frozenset()
@@ -117,6 +118,9 @@ def run_spout_task(
                         _open_trees(tracker, roots, msg_ids, excluded)
                 elif excluded:
                     values = [row for row, root in zip(values, roots.tolist(), strict=True) if root not in excluded]
+            if current.checks:
+                failing = tracker if current.isolates else None
+                values, items = sendable_rows(emitter, stream, values, items, failing)
             report.tuples_out += len(values)
             start = 0
             while start < len(values):
@@ -127,6 +131,8 @@ def run_spout_task(
         if tracker is not None and expired is not None:
             tracker.expire(expired)
         emitter.forward(CheckpointTuple(current.txid, Action.PREPARE))
+        if tracker is not None and current.isolates:
+            report.failed_trees = list(tracker.failures.values())
         reach(FaultPoint.TASK_PREPARED)
     except UnicodeDecodeError as error:
         refused = WaveFailed(
@@ -135,9 +141,11 @@ def run_spout_task(
             "invalid bytes by functions.make_valid_utf8(column). For a KafkaTransactionalSpout, pass decode=False.",
             txid=current.txid,
         )
+        refused.found_late = True
         report.failure = as_failure(refused, current.txid)
     except Exception as error:
         report.failure = as_failure(error, current.txid)
+        report.failure.found_late = isinstance(error, UnsupportedValue)
     if report.failure is not None:
         emitter.give_up()
     emitter.report(report)
@@ -174,7 +182,7 @@ class StreamRows:
             excluded = [root in self._excluded for root in roots]
             for row, root in compress(zip(values, roots, strict=True), excluded):
                 columns = [row[0], *row[1]] if direct else list(row)
-                report.left_out.append((root, stream, pack(columns)))
+                report.left_out.append((root, stream, packed_row(columns)))
             kept = [not each for each in excluded]
             values, roots = list(compress(values, kept)), list(compress(roots, kept))
         if self._probe is not None:

@@ -14,7 +14,7 @@ from anchorbolt.checkpoint.ports import BatchTry, PreparedRound, Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
-from anchorbolt.engine.driver.rounds import check_round, suspected
+from anchorbolt.engine.driver.rounds import ONLY_REPEAT, check_round, suspected
 from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
@@ -62,14 +62,17 @@ class PhasedRounds:
         if self._cause is not None and self._failures > self._retries:
             return self._leave_out(current.txid, self._cause)
         try:
-            return self._run_phases(current)
-        except (StateError, TopologyError, ConfigError):
-            raise
+            return self._run_phases(replace(current, checks=self._pipeline.checked == current.txid))
         except InfrastructureLost as error:
             if not current.suspects_tuples:
                 raise
             raise self._failed(suspected(error, current)) from error.__cause__
         except AnchorboltError as error:
+            if error.found_late and self._pipeline.checked != current.txid:
+                self._pipeline.checked = current.txid
+                return ONLY_REPEAT
+            if isinstance(error, StateError | TopologyError | ConfigError):
+                raise
             raise self._failed(error) from error.__cause__
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:

@@ -65,6 +65,7 @@ class Pipeline:
         self._given_up: BatchMetadata | None = None  # of the batch that failed last
         self._retried = -1  # the batch that begins again without being ready
         self._is_held = False  # the coordinator failed: it is called again when no batch is in flight
+        self.checked = -1  # the batch whose tries check each emit, since a buffer was refused in an earlier one
         self.begins_no_more = False  # in a pause; but the current batch begins again if it fails
         self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
 
@@ -225,7 +226,8 @@ class Pipeline:
             self._flights[txid] = flight, None
             self._stored.pop(txid, None)
         batch = BatchTry(flight.attempt, flight.fence, self._spout.record.txid, metadata.whole)
-        processing = self._start(Round(txid, flight.fence, batch=batch), partial(self._ended, flight))
+        current = Round(txid, flight.fence, batch=batch, checks=self.checked == txid)
+        processing = self._start(current, partial(self._ended, flight))
         with self._lock:
             self._flights[txid] = flight, processing
         return True

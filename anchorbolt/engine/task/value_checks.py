@@ -1,0 +1,66 @@
+"""Checks one emitted tuple as its buffer would be, for a round in which a value that cannot be sent has its tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from anchorbolt.engine.submit.plan import Edge
+from anchorbolt.errors import UnsupportedValue
+from anchorbolt.serialization import pack
+from anchorbolt.serialization.refused_fields import refused_value
+from anchorbolt.streams.routing import Router
+from anchorbolt.util.messages import shortened
+
+_KEYED = ("fields", "partial_key", "custom")
+
+
+class RowChecks:
+    """The checks of the tuples that a task emits.
+
+    It has routers of its own: those that send must not count a tuple twice.
+    """
+
+    def __init__(self, routers: Iterable[tuple[Edge, Router]]) -> None:
+        """Create it with a new router for each bolt that takes the stream."""
+        self._routers = [router for edge, router in routers if edge.grouping.name in _KEYED]
+
+    def check(self, component: str, stream: str, fields: Sequence[str], row: Any, values: Sequence[Any]) -> None:
+        """Raise what sending the row would raise; `values` are its values, one for each field."""
+        columns = [[value] for value in values]
+        for field, [value] in zip(fields, columns, strict=True):
+            if isinstance(value, UndecodedText):
+                raise UnsupportedValue(
+                    f"spout {component!r} emitted to stream {stream!r} for the field {field!r} text that is not UTF-8: "
+                    f"{shortened(value)}. Decode the column in the source, by "
+                    "functions.decode(column.cast('binary'), 'ISO-8859-1') for instance, or replace invalid bytes by "
+                    "functions.make_valid_utf8(column). For a KafkaTransactionalSpout, pass decode=False."
+                )
+        try:
+            pack([[list(values)]])
+        except UnsupportedValue:
+            raise refused_value(f"component {component!r}", stream, fields, columns) from None
+        for router in self._routers:
+            router.route([row])
+
+
+class UndecodedText:
+    """Text of a source that is not UTF-8, in a round that checks. It cannot be sent."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __repr__(self) -> str:
+        return repr(self.data)
+
+
+def checked_values(column: Any) -> list[Any]:
+    """Return the values of a column of Arrow, with `UndecodedText` for text that is not UTF-8."""
+    return [_checked_value(scalar) for scalar in column]
+
+
+def _checked_value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return UndecodedText(error.object)
