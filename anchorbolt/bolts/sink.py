@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.bolts.base import Bolt
+from anchorbolt.bolts.parquet_folder import tell_columns
 from anchorbolt.errors import SinkUnavailable, StateRegressed, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.util.locations import BaseLocation, Folder, Locations, WorkerLocations, join
@@ -31,13 +32,15 @@ _OF_DRIVER = ("locations", "_retry")  # attributes
 
 @dataclass(frozen=True)
 class SinkFile:
-    """The rows that one sink task wrote in a wave: a Parquet file."""
+    """Rows that one sink task wrote in a wave: a Parquet file, the only one unless its columns have changed."""
 
     component: str
     task_index: int
     path: str
     rows: int  # number of rows in the file
-    schema: str  # names and types of the columns, as text
+    schema: bytes  # the columns, encoded: see `anchorbolt.bolts.column_types`
+    number: int = 1  # of the task's files in the wave
+    known: bytes = b""  # all columns that the sink has written up to this wave; set when the wave is published
 
 
 @dataclass(frozen=True)
@@ -84,9 +87,11 @@ class DataFrameSink(Bolt):
 
         Args:
             function: Called as `function(dataframe, txid)`; the columns are the fields of the received tuples.
-            schema: Types of the columns. Without it, each task infers them from the first values of a wave, and a wave
-                in which they differ from those before is refused. Pass it if a column may hold only None for a while,
-                or sometimes an int and sometimes a float.
+            schema: Types of all columns, or of some. The type of any other column is inferred from its values, once for
+                all waves: whole numbers as int64, decimals as decimal128(38, 18), times with a zone in UTC, dicts as
+                structs that get further names; None and empty lists fit anything. docs/sinks.md has the whole table.
+                A value that does not fit fails its tuple. Between two runs the schema may get new columns, and wider
+                types that Spark reads old files as; any other change is refused.
         """
         if not callable(function):
             raise TopologyError(
@@ -160,12 +165,14 @@ class DataFrameSink(Bolt):
 class ParquetSink(DataFrameSink):
     """Adds each wave's rows to a directory of Parquet files, exactly once.
 
-    The files are named `part-<txid>-<component>-<task>.parquet`; a file appears only when it is complete. Read them
-    with `spark.read.parquet(path)` or any other reader. A directory belongs to one topology and to one history of its
-    state: a run that starts over needs an empty directory.
+    The files are named `part-<txid>-<component>-<task>.parquet`; a file appears only when it is complete. If a task
+    learns more of a column's type in the middle of a wave, it has a second file, `…-<task>-2.parquet`. Read them with
+    `spark.read.parquet(path)`: the file `_common_metadata` tells Spark the columns of all files. A directory belongs to
+    one topology and to one history of its state: a run that starts over needs an empty directory.
     """
 
     _retry: RetryPolicy = NO_RETRY
+    _written = b""  # the columns that this run has written into `_common_metadata`
 
     def __init__(self, path: str, *, schema: pyarrow.Schema | None = None) -> None:
         """Create a sink that writes to the directory `path`: a path or a URI, as Spark takes it."""
@@ -177,7 +184,7 @@ class ParquetSink(DataFrameSink):
     def begin_run(self, run: SinkRun) -> ParquetSink:
         """Return a copy for the run: another run of the topology may use other credentials."""
         bound = copy.copy(self)
-        bound.locations, bound._retry = run.locations, run.retry
+        bound.locations, bound._retry, bound._written = run.locations, run.retry, b""
         return bound
 
     def directories(self) -> Sequence[str]:
@@ -185,7 +192,7 @@ class ParquetSink(DataFrameSink):
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Raise `TopologyError` if the wave's file already exists, although the wave is not decided yet."""
-        name = self._file_name(txid, component, task_index)
+        name = self._file_name(txid, SinkFile(component, task_index, "", 0, b""))
         if self.locations.open(self.path).exists(name):
             raise TopologyError(
                 f"ParquetSink {component!r}: {join(self.path, name)} already exists: another run or another history "
@@ -199,12 +206,14 @@ class ParquetSink(DataFrameSink):
         folder = self.locations.open(self.path)
         if len(files) == 1:
             self._move(folder, txid, files[0])
-            return
-        threads = ThreadPoolExecutor(min(_MOVES_AT_ONCE, len(files)), thread_name_prefix="anchorbolt-move")
-        try:
-            list(threads.map(partial(self._move, folder, txid), files))
-        finally:
-            threads.shutdown(wait=True)
+        else:
+            threads = ThreadPoolExecutor(min(_MOVES_AT_ONCE, len(files)), thread_name_prefix="anchorbolt-move")
+            try:
+                list(threads.map(partial(self._move, folder, txid), files))
+            finally:
+                threads.shutdown(wait=True)
+        if files[0].known != self._written:
+            self._retry.until_available(partial(self._try_to_tell_columns, folder, txid, files))
 
     def _move(self, folder: Folder, txid: int, file: SinkFile) -> None:
         self._retry.until_available(partial(self._try_to_move, folder, txid, file))
@@ -212,7 +221,7 @@ class ParquetSink(DataFrameSink):
 
     def _try_to_move(self, folder: Folder, txid: int, file: SinkFile) -> None:
         try:
-            folder.move_in(file.path, self._file_name(txid, file.component, file.task_index))
+            folder.move_in(file.path, self._file_name(txid, file))
         except FileNotFoundError as error:
             raise StateRegressed(
                 f"ParquetSink {file.component!r}: rows of txid {txid} are neither in the outbox ({file.path}) nor in "
@@ -228,11 +237,26 @@ class ParquetSink(DataFrameSink):
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
         """Return whether the directory has the file."""
-        return self.locations.open(self.path).exists(self._file_name(txid, file.component, file.task_index))
+        return self.locations.open(self.path).exists(self._file_name(txid, file))
+
+    def _try_to_tell_columns(self, folder: Folder, txid: int, files: Sequence[SinkFile]) -> None:
+        """Tell readers the columns of all files, and give lists of earlier files the type that is known now."""
+        first = files[0]
+        added = {self._file_name(txid, file): file.schema for file in files}
+        try:
+            tell_columns(folder, first.component, first.known, added)
+        except OSError as error:
+            raise SinkUnavailable(
+                f"ParquetSink {first.component!r}: the columns of txid {txid} cannot be written to {self.path}: "
+                f"{error}. Make room there, or make it readable and writable. The rows are decided; the next start "
+                "publishes them, before anything else."
+            ) from error
+        self._written = first.known
 
     @staticmethod
-    def _file_name(txid: int, component: str, task_index: int) -> str:
-        return f"part-{txid:012d}-{component}-{task_index:05d}.parquet"
+    def _file_name(txid: int, file: SinkFile) -> str:
+        part = "" if file.number == 1 else f"-{file.number}"
+        return f"part-{txid:012d}-{file.component}-{file.task_index:05d}{part}.parquet"
 
 
 def never_called(dataframe: Any, txid: int) -> None:

@@ -67,7 +67,7 @@ class DecisionRecord:
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt: they divide the state
     groupings: Mapping[str, Inputs] = field(default_factory=dict)  # by stateful bolt: how its tuples choose the task
     left_behind: tuple[str, ...] = ()  # bolts with state that the topology does not have any more, as was accepted
-    schemas: Mapping[str, str] = field(default_factory=dict)  # by sink: its columns, once it has written
+    schemas: Mapping[str, bytes] = field(default_factory=dict)  # by sink: its columns, once it has written
     state_schemas: Mapping[str, int] = field(default_factory=dict)  # by bolt: its schema version, if above 1
     acked: tuple[AckedMessages, ...] = ()  # of spouts with stable message ids; until the spouts have told their sources
     dead_letters: tuple[DeadLetter, ...] = ()  # of this transaction
@@ -139,7 +139,8 @@ class DecisionRecord:
                 },
                 "namespaces": {name: [at.txid, at.attempt] for name, at in self.namespaces.items()},
                 "outbox": [
-                    [file.component, file.task_index, file.path, file.rows, file.schema] for file in self.outbox
+                    [file.component, file.task_index, file.path, file.rows, file.schema, file.number]
+                    for file in self.outbox
                 ],
                 "parallelism": dict(self.parallelism),
                 "groupings": {name: list(map(list, inputs)) for name, inputs in self.groupings.items()},
@@ -181,17 +182,14 @@ class DecisionRecord:
                     str(name): Committed(int(txid), str(attempt))
                     for name, (txid, attempt) in content["namespaces"].items()
                 },
-                outbox=tuple(
-                    SinkFile(str(component), int(index), str(path), int(rows), str(schema))
-                    for component, index, path, rows, schema in content["outbox"]
-                ),
+                outbox=tuple(_sink_file(*file) for file in content["outbox"]),
                 parallelism={str(name): int(tasks) for name, tasks in content["parallelism"].items()},
                 groupings={
                     str(name): tuple((str(source), str(stream), str(text)) for source, stream, text in inputs)
                     for name, inputs in content.get("groupings", {}).items()
                 },
                 left_behind=tuple(map(str, content.get("left_behind", ()))),
-                schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
+                schemas={str(name): _columns(schema) for name, schema in content["schemas"].items()},
                 state_schemas={str(name): int(version) for name, version in content["state_schemas"].items()},
                 acked=tuple(
                     AckedMessages(str(name), memoryview(packed).tobytes()) for name, packed in content["acked"]
@@ -210,7 +208,16 @@ class DecisionRecord:
             ) from error
 
 
+def _columns(stored: Any) -> bytes:
+    """Return the columns of a sink. Version 4 had them as text: they are inferred anew."""
+    return b"" if isinstance(stored, str) else memoryview(stored).tobytes()
+
+
 def _replayed(stored: Any) -> dict[str, str]:
     """Return the letters by location. Those of version 4 have the empty location, which stands for any."""
     by_place = {"": stored} if isinstance(stored, str) else stored
     return {str(place): str(letters) for place, letters in by_place.items() if letters}
+
+
+def _sink_file(component: Any, index: Any, path: Any, rows: Any, columns: Any, number: Any = 1) -> SinkFile:
+    return SinkFile(str(component), int(index), str(path), int(rows), _columns(columns), int(number))

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile, SinkPublisher, SinkRun
@@ -32,7 +33,8 @@ class Outbox:
         self,
         folder: Folder,
         sinks: Mapping[str, DataFrameSink],
-        read_files: Callable[[Sequence[str]], Any],  # returns a Spark DataFrame of Parquet files
+        # Returns a Spark DataFrame of Parquet files: of their locations by their columns, and of all columns.
+        read_files: Callable[[Mapping[bytes, Sequence[str]], bytes], Any],
         locations: Locations,
         retry: RetryPolicy = NO_RETRY,
         *,
@@ -97,7 +99,9 @@ class Outbox:
         by_component: dict[str, list[SinkFile]] = {}
         for file in record.outbox:
             by_component.setdefault(file.component, []).append(file)
-        for component, files in by_component.items():
+        for component, written in by_component.items():
+            known = record.schemas.get(component, b"")
+            files = [replace(file, known=known) for file in written]
             sink = self._publisher(component)
             if sink is None:
                 raise ConfigError(
@@ -107,7 +111,7 @@ class Outbox:
             check_claim()
             reach(FaultPoint.SINK_PUBLISHING, component, txid=record.txid)
             try:
-                sink.publish(record.txid, files, self._read_files)
+                sink.publish(record.txid, files, partial(self._read, {file.path: file for file in files}))
             except Exception as error:
                 check_claim()  # a newer driver has published these rows, and removed their files
                 if isinstance(error, AnchorboltError):
@@ -124,6 +128,13 @@ class Outbox:
         for component, publisher in self._publishers.items():
             if component not in by_component:
                 publisher.publish_nothing(record.txid)
+
+    def _read(self, files: Mapping[str, SinkFile], locations: Sequence[str]) -> Any:
+        """Return a Spark DataFrame of some files of one sink."""
+        by_columns: dict[bytes, list[str]] = {}
+        for location in locations:
+            by_columns.setdefault(files[location].schema, []).append(location)
+        return self._read_files(by_columns, files[locations[0]].known)
 
     def _publisher(self, component: str) -> SinkPublisher | None:
         return self._publishers.get(component, self._sinks.get(component))

@@ -87,6 +87,7 @@ class Round:
     probe: Probe | None = None  # only some tuples are sent, and nothing is decided
     suspects_tuples: bool = False  # so many executors were lost in this wave that a tuple may end them
     batch: BatchTry | None = None  # in a transactional topology
+    columns: Mapping[str, bytes] = field(default_factory=dict)  # by sink: see `DecisionRecord.schemas`
 
     def was_rolled_back(self, fence: Fence) -> bool:
         """Return whether a round of this run was rolled back; True if it is too old to be known."""
@@ -148,6 +149,7 @@ class Layout:
     headers: Mapping[str, str] = field(default_factory=dict)  # by namespace: the configured format header
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt
     groupings: Mapping[str, Inputs] = field(default_factory=dict)  # per stateful bolt
+    columns: Mapping[str, bytes] = field(default_factory=dict)  # by sink: those that the author has declared
     schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt
     tasks: Mapping[str, TaskKey] = field(default_factory=dict)  # by namespace: the task that keeps its state there
     # The rich spouts by the ids of their tasks, if there are ackers; an empty name without stable message ids.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from anchorbolt.bolts.column_types import read_schema
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.sink_rows import Refusal, SinkRows, without
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
@@ -53,27 +54,33 @@ class SinkExecutor(WrappedBolt):
         self._folder = folder
         self._forward = forward
         self._txid = -1
-        self._name = ""
-        self._file: SinkFile | None = None
-        self._columns = self._new_columns()
+        self._name = ""  # of the file that is being written
+        self._beginning = ""  # of the names of the wave's files
+        self._files: list[SinkFile] = []  # finished in the current wave
+        self._columns = self._new_columns(b"")
         self._writer: Any = None
         self._stream: Any = None
-        self._rows = 0
+        self._rows = 0  # in the file that is being written
 
     @property
     def outcome(self) -> TaskOutcome:
-        return TaskOutcome(file=self._file)
+        return TaskOutcome(files=tuple(self._files))
+
+    def know(self, columns: bytes) -> None:
+        """Take the columns of the sink in earlier waves, as the decision record has them; after `begin`."""
+        self._columns = self._new_columns(columns)
 
     def begin(self, scope: AttemptScope, winner: str = "") -> None:
         self.close()
         self._txid = scope.txid
-        self._name = f"{round_folder(scope.fence)}/{self._component}-{self._task_index}-{scope.attempt}.parquet"
-        self._file = None
-        self._columns = self._new_columns()
+        self._beginning = f"{round_folder(scope.fence)}/{self._component}-{self._task_index}-{scope.attempt}"
+        self._files = []
+        self._columns = self._new_columns(b"")
         self._rows = 0
 
-    def _new_columns(self) -> SinkRows:
-        return SinkRows(self._component, self._task_index, self._sink.outbox_columns, self._sink.schema)
+    def _new_columns(self, recorded: bytes) -> SinkRows:
+        known = read_schema(recorded, self._component) if recorded else None
+        return SinkRows(self._component, self._task_index, self._sink.outbox_columns, self._sink.schema, known)
 
     def execute(self, batch: TupleBatch) -> None:
         """Write rows. Raises `BoltError` if a value does not fit; in a round that isolates, its tuple fails instead."""
@@ -88,7 +95,7 @@ class SinkExecutor(WrappedBolt):
             table = None if refused == batch.size else rows.table(without(batch, refusals))
         if table is not None:
             self._write(table)
-        self._rows += batch.size - refused
+            self._rows += batch.size - refused
         if self._tracker is not None:
             self._tracker.ack_all(batch.size - refused, batch.lineage)
 
@@ -108,8 +115,13 @@ class SinkExecutor(WrappedBolt):
         import pyarrow.parquet as pq
 
         try:
+            if self._writer is not None and self._writer.schema != table.schema:
+                self._finish_file()  # a later value has told more of a column's type
             if self._writer is None:
-                self._sink.refuse_foreign_output(self._txid, self._component, self._task_index)
+                if not self._files:
+                    self._sink.refuse_foreign_output(self._txid, self._component, self._task_index)
+                part = f"-{len(self._files) + 1}" if self._files else ""
+                self._name = f"{self._beginning}{part}.parquet"
                 self._stream = self._folder.create(self._name)
                 self._writer = pq.ParquetWriter(self._stream, table.schema)
                 reach(FaultPoint.SINK_FILE_BEGUN)
@@ -128,22 +140,22 @@ class SinkExecutor(WrappedBolt):
         """Take a checkpoint tuple. PREPARE makes the wave's file durable, and is forwarded."""
         if checkpoint.action is not Action.PREPARE:
             return
-        if self._rows:
+        if self._writer is not None:
             try:
-                self._writer.close()
-                self._stream.close()
+                self._finish_file()
             except OSError as error:
                 raise self._unwritable(error) from error
-            self._file = SinkFile(
-                self._component,
-                self._task_index,
-                join(self._folder.location, self._name),
-                self._rows,
-                ", ".join(f"{field.name} {field.type}" for field in self._columns.schema or ()),
-            )
-            self._writer = self._stream = None
             reach(FaultPoint.SINK_FILE_WRITTEN)
         self._forward(checkpoint)
+
+    def _finish_file(self) -> None:
+        self._writer.close()
+        self._stream.close()
+        place = join(self._folder.location, self._name)
+        number = len(self._files) + 1
+        self._files.append(SinkFile(self._component, self._task_index, place, self._rows, self._columns.schema, number))
+        self._writer = self._stream = None
+        self._rows = 0
 
     def close(self) -> None:
         """Close an unfinished file. Nothing reads it, and the driver removes it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anchorbolt.bolts.column_types import Misfit, array_of, in_file, joined, schema_of, type_of
 from anchorbolt.errors import AnchorboltError, BoltError, TopologyError
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.messages import shortened, user_traceback
@@ -16,6 +17,9 @@ Columns = tuple[Sequence[str], Sequence[Sequence[Any]]]
 Convert = Callable[[Sequence[str], Sequence[Sequence[Any]]], Columns]
 """Returns the names and the values of the columns that a sink makes of these fields and their values."""
 
+NO_COLUMN = "__no_column"
+"""The only column of a file none of whose columns has a type yet: its rows have to be counted."""
+
 
 class Refusal(NamedTuple):
     """Why a tuple has no place in the file."""
@@ -25,44 +29,87 @@ class Refusal(NamedTuple):
 
 
 class SinkRows:
-    """The columns of one file."""
+    """The columns of one task's files in one wave."""
 
-    def __init__(self, component: str, task_index: int, convert: Convert, schema: pyarrow.Schema | None) -> None:
-        """Create it; without a `schema`, the first tuples decide on the types of the columns."""
+    def __init__(
+        self,
+        component: str,
+        task_index: int,
+        convert: Convert,
+        declared: pyarrow.Schema | None,
+        recorded: pyarrow.Schema | None = None,
+    ) -> None:
+        """Create it.
+
+        Args:
+            component: The sink's id.
+            task_index: The index of its task.
+            convert: Makes the columns of tuples.
+            declared: The types of all columns or of some, as the author has declared them.
+            recorded: The types of the columns that the sink has written in earlier waves.
+        """
         self._component = component
         self._task_index = task_index
         self._convert = convert
-        self.schema = schema
+        self._declared = {field.name: field.type for field in declared or ()}
+        self._types = {field.name: field.type for field in recorded or ()} | self._declared
+        self._fields: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> bytes:
+        """The columns so far, encoded, with what is unknown of their types."""
+        return schema_of((field, self._types[field]) for field in self._fields)
 
     def table(self, batch: TupleBatch) -> pyarrow.Table:
-        """Return the columns of tuples. Raises any exception if a value does not fit: see `refused`."""
+        """Return the columns of tuples. Raises any exception if a value does not fit: see `refused`.
+
+        A column whose type is not known yet is left out.
+        """
         import pyarrow as pa
 
         fields, columns = self._convert(batch.header.fields, batch.columns)
-        schema = self.schema or _inferred(fields, columns)
-        if tuple(schema.names) != tuple(fields):
+        self._check_fields(fields, batch.header.component)
+        types = {field: self._type_with(field, column) for field, column in zip(fields, columns, strict=True)}
+        arrays = {
+            field: array_of(column, written)
+            for field, column in zip(fields, columns, strict=True)
+            if (written := in_file(types[field])) is not None
+        }
+        self._types |= types
+        self._fields = tuple(fields)
+        return pa.table(arrays or {NO_COLUMN: pa.nulls(batch.size, pa.bool_())})
+
+    def _check_fields(self, fields: Sequence[str], component: str) -> None:
+        expected = self._fields or tuple(fields)
+        unknown = [name for name in self._declared if name not in fields]
+        if tuple(fields) != expected or unknown:
             raise TopologyError(
-                f"sink {self._component!r} takes the fields {', '.join(schema.names)}, but "
-                f"{batch.header.component!r} sends {', '.join(fields)}. Give all its inputs, and its schema, "
-                "the same fields.",
+                f"sink {self._component!r} takes the fields {', '.join(unknown or expected)}, but {component!r} sends "
+                f"{', '.join(fields)}. Give all its inputs the same fields, and its schema no others.",
                 component=self._component,
             )
-        arrays = [pa.array(column, type=field.type) for field, column in zip(schema, columns, strict=True)]
-        table = pa.Table.from_arrays(arrays, schema=schema)
-        self.schema = schema
-        return table
+
+    def _type_with(self, field: str, values: Sequence[Any]) -> pyarrow.DataType:
+        """Return the type of a column with these values. Raises `Misfit`."""
+        import pyarrow as pa
+
+        if field in self._declared:
+            return self._declared[field]
+        return joined(self._types.get(field, pa.null()), type_of(values))
 
     def refused(self, batch: TupleBatch) -> dict[int, Refusal]:
         """Return by position the tuples of a batch that do not fit, and why: the others fit together."""
-        accepted: list[list[Any]] = [[] for _ in batch.header.fields]  # of each column the first value of each type
+        types = dict(self._types)  # with the tuples that are accepted
         refusals = {}
         for position, row in enumerate(batch.rows()):
-            refusal = self._refusal(batch, row, accepted)
+            refusal = self._refusal(batch, row, types)
             if refusal is not None:
                 refusals[position] = refusal
         return refusals
 
-    def _refusal(self, batch: TupleBatch, row: Sequence[Any], accepted: list[list[Any]]) -> Refusal | None:
+    def _refusal(self, batch: TupleBatch, row: Sequence[Any], types: dict[str, Any]) -> Refusal | None:
+        import pyarrow as pa
+
         try:
             fields, columns = self._convert(batch.header.fields, [[value] for value in row])
         except AnchorboltError:
@@ -71,20 +118,24 @@ class SinkRows:
             text = user_traceback(error)
             where = f"raised while sink {self._component!r} converted tuples of {batch.header.component!r}."
             return Refusal(f"{text}\n\n{where}", text)
-        accepted.extend([] for _ in range(len(fields) - len(accepted)))
-        for position, (field, [value]) in enumerate(zip(fields, columns, strict=True)):
-            kind = None if self.schema is None else self.schema.field(position).type
-            problem = _misfit(accepted[position] if kind is None else [], value, kind)
-            if problem is not None:
-                column_type = _type_of(accepted[position]) if kind is None else kind
+        accepted = {}
+        for field, column in zip(fields, columns, strict=True):
+            before = types.get(field, pa.null())
+            try:
+                kind = before if field in self._declared else joined(before, type_of(column))
+                written = in_file(kind)
+                if written is not None:
+                    array_of(column, written)
+            except Misfit as error:
+                value = column[0]
+                column_type = "" if pa.types.is_null(before) else f" ({before})"
                 return Refusal(
                     f"sink {self._component!r}: the value {shortened(value, 100)}, a {type(value).__name__}, does not "
-                    f"fit the field {field!r}{'' if column_type is None else f' ({column_type})'} of "
-                    f"{batch.header.component!r}: {problem}. Give the sink a schema that fits all values."
+                    f"fit the field {field!r}{column_type} of {batch.header.component!r}: {error}. If such values are "
+                    f"right, declare the column's type: schema=pyarrow.schema([({field!r}, …)])."
                 )
-        for of_column, [value] in zip(accepted, columns, strict=False):
-            if type(value) not in map(type, of_column) or not isinstance(value, str | int | float | bytes):
-                of_column.append(value)
+            accepted[field] = kind
+        types |= accepted
         return None
 
     def error(self, refusal: Refusal, tuple_text: str | None) -> BoltError:
@@ -103,29 +154,3 @@ def without(batch: TupleBatch, refused: Mapping[int, Refusal]) -> TupleBatch:
     """Return the tuples of a batch, without their lineage, that are not refused."""
     columns = [[value for place, value in enumerate(column) if place not in refused] for column in batch.columns]
     return TupleBatch(batch.header, batch.size - len(refused), columns)
-
-
-def _misfit(accepted: Sequence[Any], value: Any, kind: pyarrow.DataType | None) -> str | None:
-    import pyarrow as pa
-
-    try:
-        pa.array([*accepted, value], type=kind)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        return str(error)
-    return None
-
-
-def _type_of(values: Sequence[Any]) -> pyarrow.DataType | None:
-    import pyarrow as pa
-
-    return pa.array(values).type if values else None
-
-
-def _inferred(fields: Sequence[str], columns: Sequence[Sequence[Any]]) -> pyarrow.Schema:
-    import pyarrow as pa
-
-    types = [pa.array(column).type for column in columns]
-    # A column of None throughout says nothing about its type; text reads back as NULL with any reader.
-    return pa.schema(
-        [(field, pa.string() if pa.types.is_null(kind) else kind) for field, kind in zip(fields, types, strict=True)]
-    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.bolts.column_types import is_readable_as, read_schema
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Layout
@@ -56,6 +57,18 @@ def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterat
             )
         elif (changed := query_problem(record, found.query_id)) is not None:
             yield changed
+    for component, columns in layout.columns.items():
+        declared, written = read_schema(columns, component), read_schema(record.schemas.get(component, b""), component)
+        for column in declared:
+            old = written.field(column.name).type if column.name in written.names else column.type
+            if not is_readable_as(old, column.type):
+                yield TopologyError(
+                    f"sink {component!r} declares the field {column.name!r} as {column.type}, but it has written it as "
+                    f"{old}, and Spark cannot read such files as {column.type}. Nothing was changed. Declare "
+                    f"{old} or a wider type of its kind. Or give the new type a field of another name, or the sink "
+                    "another id and another place.",
+                    component=component,
+                )
     for component, tasks in layout.parallelism.items():
         before = record.parallelism.get(component, tasks)
         if before != tasks and record.namespaces and component != ACKER_ID:  # open trees move in the first wave

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anchorbolt.acker.placement import carried_spout_tasks
+from anchorbolt.bolts.column_types import Misfit, grown, read_schema, schema_of
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.changed_job import left_behind_after
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
@@ -65,6 +66,7 @@ class Transaction:
         self.committed = committed
         self.fence: Fence = NO_FENCE  # of the current round
         self._rolled_back: tuple[int, ...] = ()  # see `Round.rolled_back`
+        self._columns: Mapping[str, bytes] = record.schemas  # that the tasks of the next round know
         self.suspects_tuples = False  # see `Round.suspects_tuples`
 
     @property
@@ -88,7 +90,18 @@ class Transaction:
         prepared = self._run.tasks.prepare(self._round())
         reach(FaultPoint.ROUND_ENDED, txid=self.txid)
         self._run.outbox.check_prepared(self.txid, prepared.files)
-        return prepared, self._decision(batch, prepared)
+        columns, problem = _with_columns_of(self._columns, prepared.files)
+        if problem and columns != self._columns:
+            # Only the tasks know the tuple whose value does not fit: they find it if they know the columns beforehand.
+            self._columns = columns
+            return replace(prepared, repeat=True), self.record
+        if problem:
+            raise BoltError(
+                f"{problem}. Declare the column's type: schema=pyarrow.schema(…).",
+                component=prepared.files[0].component,
+                task_index=prepared.files[0].task_index,
+            )
+        return prepared, self._decision(batch, prepared, columns)
 
     def decide(self, record: DecisionRecord, task_winners: Mapping[TaskKey, str]) -> None:
         """Make the decision durable. From here on the transaction can only be committed."""
@@ -151,9 +164,10 @@ class Transaction:
             self.task_winners,
             rolled_back=self._rolled_back,
             suspects_tuples=self.suspects_tuples,
+            columns=self._columns,
         )
 
-    def _decision(self, batch: Batch, prepared: PreparedRound) -> DecisionRecord:
+    def _decision(self, batch: Batch, prepared: PreparedRound, columns: Mapping[str, bytes]) -> DecisionRecord:
         before, layout = self.record, self._run.layout
         changed = {name: Committed(self.txid, winner.attempt) for name, winner in prepared.winners.items()}
         versions = {name: each for name, each in layout.schema_versions.items() if each > FIRST_VERSION}
@@ -169,7 +183,7 @@ class Transaction:
             parallelism={**before.parallelism, **layout.parallelism},
             groupings={**before.groupings, **layout.groupings},
             left_behind=left_behind_after(before, layout),
-            schemas=_sink_schemas(before, prepared.files),
+            schemas=columns,
             state_schemas={**before.state_schemas, **versions},
             acked=before.acked_after(prepared.acked),
             dead_letters=prepared.dead_letters,
@@ -182,16 +196,18 @@ class Transaction:
         )
 
 
-def _sink_schemas(record: DecisionRecord, files: Sequence[SinkFile]) -> dict[str, str]:
-    """Return the columns of every sink after the wave; refuse files of other columns, which no reader could join."""
-    schemas = dict(record.schemas)
+def _with_columns_of(known: Mapping[str, bytes], files: Sequence[SinkFile]) -> tuple[dict[str, bytes], str]:
+    """Return the columns of every sink after these files, and the first problem; empty if there is none.
+
+    If two tasks have inferred types of a new column that nothing has in common, the first one's counts.
+    """
+    columns, problem = dict(known), ""
     for file in files:
-        before = schemas.setdefault(file.component, file.schema)
-        if before != file.schema:
-            raise BoltError(
-                f"sink {file.component!r}, task {file.task_index}, got values of the types ({file.schema}), but it has "
-                f"written ({before}) before. Give the sink a schema that fits all values: schema=pyarrow.schema(…).",
-                component=file.component,
-                task_index=file.task_index,
-            )
-    return schemas
+        before = read_schema(columns.get(file.component, b""), file.component)
+        try:
+            after = grown(before, read_schema(file.schema, file.component))
+        except Misfit as error:
+            problem = problem or f"sink {file.component!r}, task {file.task_index}: {error}"
+        else:
+            columns[file.component] = schema_of((field.name, field.type) for field in after)
+    return columns, problem

@@ -42,7 +42,7 @@ class TaskOutcome:
     counters: StateCounters = field(default_factory=StateCounters)
     base: int = NOTHING_COMMITTED  # the committed txid that the staged updates are based on
     seal: Seal | None = None  # None if the state did not change
-    file: SinkFile | None = None  # a sink's file in the outbox; None if the wave brought no rows
+    files: tuple[SinkFile, ...] = ()  # a sink's files in the outbox; none if the wave brought no rows
     verdict: Verdict | None = None  # an acker's
     hand_off: HandOff | None = None  # of a late bolt, in the processing phase of a batch
     keeps_journal: bool = False  # whether the bolt has updated an `OpaqueMap`, see `anchorbolt.checkpoint.batches`

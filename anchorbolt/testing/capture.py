@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile, never_called
-
-if TYPE_CHECKING:
-    import pyarrow
+from anchorbolt.serialization import unpack
+from anchorbolt.serialization.msgpack_values import pack_many
 
 
 class TupleCapture(DataFrameSink):
@@ -19,13 +18,12 @@ class TupleCapture(DataFrameSink):
         captured = TupleCapture()
         builder.set_bolt("captured", captured).global_grouping("count")
 
-    Like every sink, it writes values to a Parquet file: a tuple value is read back as a list. It never gets tuples of a
-    wave that was rolled back.
+    The values come back as they were emitted: each tuple is packed into one column. It never gets tuples of a wave that
+    was rolled back.
     """
 
-    def __init__(self, *, schema: pyarrow.Schema | None = None) -> None:
-        """Create a sink; `schema` as for `DataFrameSink`."""
-        super().__init__(never_called, schema=schema)
+    def __init__(self) -> None:
+        super().__init__(never_called)
         self._waves: dict[int, list[tuple[Any, ...]]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -42,6 +40,12 @@ class TupleCapture(DataFrameSink):
         """The values of all tuples by txid; a wave without tuples has no entry."""
         return {txid: list(values) for txid, values in sorted(self._waves.items())}
 
+    def outbox_columns(
+        self, fields: Sequence[str], columns: Sequence[Sequence[Any]]
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Return the tuples, packed, as one column."""
+        return ["tuple"], [pack_many(map(list, zip(*columns, strict=True)))]
+
     def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None:
         """Keep a wave's rows; replaces rows that were kept for the same txid."""
         import io
@@ -49,11 +53,10 @@ class TupleCapture(DataFrameSink):
         import pyarrow.parquet as pq
 
         rows: list[tuple[Any, ...]] = []
-        for file in sorted(files, key=lambda file: file.task_index):
+        for file in sorted(files, key=lambda file: (file.task_index, file.number)):
             folder, _, name = file.path.rpartition("/")
             data = self.locations.open(folder).read(name)
             if data is None:
                 raise FileNotFoundError(file.path)
-            columns = pq.read_table(io.BytesIO(data)).columns
-            rows += zip(*(column.to_pylist() for column in columns), strict=True)
+            rows += (tuple(unpack(packed)) for packed in pq.read_table(io.BytesIO(data)).column(0).to_pylist())
         self._waves[txid] = rows

@@ -15,7 +15,7 @@ from anchorbolt.errors import CodecMismatch, QueryChanged, StateCorrupted, State
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt
 
 SEAL = Seal(1, 42)
-FILE = SinkFile("out", 0, "checkpoint/anchorbolt/outbox/2-2/out-0-c.parquet", 1, "word string")
+FILE = SinkFile("out", 0, "checkpoint/anchorbolt/outbox/2-2/out-0-c.parquet", 1, b"")
 A, B = "a" * 32, "b" * 32
 STAGED = StagedAttempt(txid=5, base=4, fence=Fence(1, 9), seal=SEAL)
 
@@ -226,7 +226,7 @@ def test_a_query_is_not_judged_if_it_is_unknown_or_a_new_one_is_accepted() -> No
 
 @pytest.mark.parametrize(("record", "waits"), [(MINE_COMMITTING, True), (MINE, False)])
 def test_a_refused_query_names_the_rows_that_wait_at_the_lost_location(record: DecisionRecord, waits: bool) -> None:
-    file = SinkFile("out", 0, "checkpoint/1-1/out.parquet", 3, "word string")
+    file = SinkFile("out", 0, "checkpoint/1-1/out.parquet", 3, b"")
     problem = query_problem(replace(record, outbox=(file,)), "")
     assert problem is not None
     assert ("'out'" in problem.message) is waits

@@ -46,7 +46,7 @@ _VALUES: tuple[Any, ...] = (
     {str(number): [number, str(number)] for number in range(40)},
 )
 _JSON: tuple[Any, ...] = (None, 1, -2.5e300, "text é", [1, ["a", {"b": None}]], {"a": {"b": [True, False]}})
-_FILE = SinkFile("out", 1, "file:/checkpoint/anchorbolt/outbox/1-3/out-1.parquet", 12, "word string, count int64")
+_FILE = SinkFile("out", 1, "file:/checkpoint/anchorbolt/outbox/1-3/out-1.parquet", 12, b"")
 _RECORD = DecisionRecord(
     topology="word-count",
     state=CheckpointState(7, Phase.COMMITTING),
@@ -57,7 +57,7 @@ _RECORD = DecisionRecord(
     namespaces={"word-count:count-0": Committed(7, "a" * 32), "word-count:count-1": Committed(5, "b" * 32)},
     outbox=(_FILE,),
     parallelism={"count": 2},
-    schemas={"out": "word string, count int64"},
+    schemas={"out": b""},
 )
 _REPORT = messages.TaskReport(
     ("count", 0), "a" * 32, 9, Tally(3, 4), {"out": Tally(1, 2)}, 10, {("split", "default"): 10}, 20, 300

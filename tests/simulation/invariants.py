@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from anchorbolt.bolts.parquet_folder import COLUMNS
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import STATE_KEY
 from anchorbolt.checkpoint.state_machine import Phase
@@ -77,7 +78,7 @@ class Invariants:
         self._check_committed(record)
         for txid in range(record.txid + 1):
             self._check_rows(txid, None)
-        wanted = {_part(txid, task) for txid in range(record.txid + 1) for task in (0, 1)}
+        wanted = {_part(txid, task) for txid in range(record.txid + 1) for task in (0, 1)} | {f"{OUT}/{COLUMNS}"}
         foreign = [path for path in self._world.files if path.startswith(OUT) and path not in wanted]
         if foreign:
             raise Violation(f"files that nobody decided were published: {foreign}")

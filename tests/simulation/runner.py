@@ -170,7 +170,7 @@ class SimulatedRunner(TaskRunner):
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         pass
 
-    def read_files(self, locations: Sequence[str]) -> Any:
+    def read_files(self, files: Any, columns: bytes) -> Any:
         raise AssertionError("a ParquetSink reads no files")
 
     def close_instances(self) -> None:

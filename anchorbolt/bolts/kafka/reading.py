@@ -23,7 +23,7 @@ def messages_of(
 
     Raises `SinkUnavailable` if a file cannot be read now, and `StateRegressed` if it does not exist.
     """
-    for file in sorted(files, key=lambda file: file.task_index):
+    for file in sorted(files, key=lambda file: (file.task_index, file.number)):
         try:
             yield from _messages_of_file(txid, file, open_at)
         except OSError as error:

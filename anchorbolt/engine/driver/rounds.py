@@ -38,8 +38,8 @@ class Runner(HookRunner, StateCommitRunner, Protocol):
         Called again for another round of the same batch. Raises any exception if the round as a whole failed.
         """
 
-    def read_files(self, locations: Sequence[str]) -> Any:
-        """Return a Spark DataFrame of Parquet files."""
+    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
+        """Return a Spark DataFrame of Parquet files, see `Outbox`."""
 
     def close_instances(self) -> None:
         """Close the instances of bolts that the tasks keep."""
@@ -93,7 +93,7 @@ class Rounds:
                 if report.outcome.seal is not None
             },
             task_winners={report.task: report.attempt for report in reports if report.component in stateful},
-            files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
+            files=tuple(file for report in reports for file in report.outcome.files),
             reports=reports,
             acked={} if spouts is None or repeat else spouts.acked(),
             dead_letters=tuple(letters),

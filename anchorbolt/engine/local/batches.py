@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -35,7 +35,11 @@ class LocalBatchRunner:
     slots = 0  # it runs no tasks in other processes
 
     def __init__(
-        self, plan: ExecutionPlan, seed: int, read_files: Callable[[Sequence[str]], Any], directory: object
+        self,
+        plan: ExecutionPlan,
+        seed: int,
+        read_files: Callable[[Mapping[bytes, Sequence[str]], bytes], Any],
+        directory: object,
     ) -> None:
         """Create it; `directory` exists as long as the run."""
         self._plan = plan

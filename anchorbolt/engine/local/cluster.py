@@ -126,8 +126,8 @@ class _LocalRunner:
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
         raise AssertionError("the driver's process commits by itself")
 
-    def read_files(self, locations: Sequence[str]) -> Any:
-        return _read_files(self._plan.topology, locations)
+    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
+        return _read_files(self._plan.topology, files, columns)
 
     def close_instances(self) -> None:
         self._registry.close_run(self._plan.run_id)
@@ -154,8 +154,9 @@ class _Source:
             yield from self.spouts.run_tasks(current)
 
 
-def _read_files(topology: str, locations: Sequence[str]) -> Any:
+def _read_files(topology: str, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
     """Read Parquet files: except for stream spouts, the only thing here that needs Spark."""
     from anchorbolt.engine.spark.session import build_session
+    from anchorbolt.engine.spark.sink_files import read_sink_files
 
-    return build_session(topology).read.parquet(*locations)
+    return read_sink_files(build_session(topology), files, columns)

@@ -1,7 +1,7 @@
 """Runs rounds as Spark jobs: one linear job for a round, a small single-stage job for COMMIT or ROLLBACK."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,6 +16,7 @@ from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.session import build_session, engine_session, use_checkpoint_location
 from anchorbolt.engine.spark.shipping import ship
+from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
@@ -97,8 +98,8 @@ class SparkRunner:
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
         return self._commits.commit_state(current, groups, threads)
 
-    def read_files(self, locations: Sequence[str]) -> DataFrame:
-        return self._session.read.parquet(*locations)
+    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> DataFrame:
+        return read_sink_files(self._session, files, columns)
 
     def close_instances(self) -> None:
         """Have the workers call `cleanup` on the instances that they keep; leave nothing in Spark or on the driver."""

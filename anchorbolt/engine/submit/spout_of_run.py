@@ -1,8 +1,9 @@
 """Makes the checkpoint spout of a run on any engine from its plan."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
+from anchorbolt.bolts.column_types import schema_of
 from anchorbolt.checkpoint.decision import Inputs
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
@@ -29,8 +30,8 @@ class BatchRunner(CommitRunner, Protocol):
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline. Called once, before anything runs."""
 
-    def read_files(self, locations: Sequence[str]) -> Any:
-        """Return a Spark DataFrame of Parquet files."""
+    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
+        """Return a Spark DataFrame of Parquet files, see `Outbox`."""
 
     def close_instances(self) -> None:
         """Close the instances of bolts that the tasks keep."""
@@ -49,6 +50,11 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         headers={namespace: plan.header(namespace) for namespace in plan.namespaces},
         parallelism={component: plan.parallelism(component) for component in plan.stateful},
         groupings={name: _inputs(plan, name) for name in plan.stateful_bolts},
+        columns={
+            name: schema_of((field.name, field.type) for field in sink.schema)
+            for name, sink in plan.sinks.items()
+            if sink.schema is not None
+        },
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
         spout_tasks=plan.spouts_of_trees if plan.ackers else {},
         batch_spout=batch_spout_text(plan),

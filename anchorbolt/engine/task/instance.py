@@ -70,6 +70,8 @@ class Instance:
             self.collector.attempt = current.batch.attempt
             self.bolt.begin_batch(current.batch, attempt)
         self.bolt.begin(scope, winner)
+        if isinstance(self.bolt, SinkExecutor):
+            self.bolt.know(current.columns.get(task[0], b""))
         self.bolt.handle(CheckpointTuple(current.txid - 1, Action.INITSTATE))
 
 

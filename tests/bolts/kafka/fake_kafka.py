@@ -128,4 +128,4 @@ def decided(folder: Path, *values: str, servers: str = "kafka:9092", topic: str 
     schema: Any = sink.schema
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     pq.write_table(pa.Table.from_arrays(arrays, schema=schema), path)
-    return [SinkFile("out", 0, str(path), len(values), "")]
+    return [SinkFile("out", 0, str(path), len(values), b"")]

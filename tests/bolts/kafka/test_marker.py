@@ -8,7 +8,7 @@ from anchorbolt.bolts.kafka.marker import Marker, check_history, digest_of, is_s
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.errors import StateRegressed
 
-FILES = [SinkFile("out", task, f"/x/1-1/out-{task}-{task:032x}.parquet", 5, "value binary") for task in range(2)]
+FILES = [SinkFile("out", task, f"/x/1-1/out-{task}-{task:032x}.parquet", 5, b"") for task in range(2)]
 DIGEST = digest_of(FILES)
 
 

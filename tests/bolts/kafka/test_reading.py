@@ -21,7 +21,7 @@ def test_messages_of_a_large_file_are_never_in_memory_all_at_once(tmp_path: Path
         for _ in range(GROUPS):
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
     before, most, count = pa.total_allocated_bytes(), 0, 0
-    for count, message in enumerate(messages_of(3, [SinkFile("out", 1, str(path), GROUPS * ROWS, "")]), 1):
+    for count, message in enumerate(messages_of(3, [SinkFile("out", 1, str(path), GROUPS * ROWS, b"")]), 1):
         if count % ROWS == 0:
             most = max(most, pa.total_allocated_bytes() - before)
             assert message == ("topic", None, b"k", VALUE, None)

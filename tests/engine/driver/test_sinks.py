@@ -37,7 +37,7 @@ from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
 def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Path) -> None:
     spout = FeederSpout(["word"], [[(1,)], [(1.5,)]])
-    with pytest.raises(BoltError, match=r"word double.*word int64.*schema=pyarrow\.schema"):
+    with pytest.raises(BoltError, match=r"word.*int64.*schema=pyarrow\.schema"):
         run(LocalCluster(), one_bolt(ParquetSink(str(tmp_path)), spout))
     assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
 
@@ -47,7 +47,7 @@ def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Pa
     [
         ([("a", 1), ("b", "two")], None, "'two', a str, does not fit the field 'count' (int64)"),
         ([("a", 1), ("b", None), ("c", 2**70)], None, f"{2**70}, a int, does not fit the field 'count' (int64)"),
-        ([("a", {1: {"x"}})], None, "a dict, does not fit the field 'count'"),
+        ([("a", {1: 1j})], None, "a dict, does not fit the field 'count'"),
         ([("a", 1), (5, 2)], pa.schema([("word", pa.string()), ("count", pa.int64())]), "5, a int, does not fit"),
         ([("a", 300)], pa.schema([("word", pa.string()), ("count", pa.int8())]), "300, a int, does not fit"),
     ],
@@ -64,8 +64,10 @@ def test_a_value_that_a_sink_cannot_write_is_named_with_its_field(
 
 def publish(folder: Path, act: Any, check_claim: Any) -> None:
     """Publish one file of a sink whose function is `act`."""
-    outbox = Outbox(open_folder(str(folder)), {"out": DataFrameSink(act)}, lambda locations: None, WorkerLocations())
-    outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
+    outbox = Outbox(
+        open_folder(str(folder)), {"out": DataFrameSink(act)}, lambda files, columns: None, WorkerLocations()
+    )
+    outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, b""),)), check_claim)
 
 
 def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announced(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def decided(component: str, task: int) -> SinkFile:
-        return SinkFile(component, task, str(tmp_path / "1-1" / f"{component}-{task}.parquet"), 7, "word string")
+        return SinkFile(component, task, str(tmp_path / "1-1" / f"{component}-{task}.parquet"), 7, b"")
 
     record = DecisionRecord(
         state=CheckpointState(3, Phase.COMMITTING),
@@ -115,7 +117,7 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     parquet.publish(3, [moved], lambda locations: None)
     function = DataFrameSink(lambda frame, txid: None)
     outbox = Outbox(
-        open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None, WorkerLocations()
+        open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda files, columns: None, WorkerLocations()
     )
     with caplog.at_level(logging.WARNING, "anchorbolt.checkpoint"):
         assert outbox.without_lost(record) == replace(record, outbox=(there,))
@@ -127,8 +129,7 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
 
 
 PENDING = DecisionRecord(
-    state=CheckpointState(3, Phase.COMMITTING),
-    outbox=(SinkFile("out", 0, "hdfs://old/1-1/a.parquet", 7, "word string"),),
+    state=CheckpointState(3, Phase.COMMITTING), outbox=(SinkFile("out", 0, "hdfs://old/1-1/a.parquet", 7, b""),)
 )
 
 
@@ -165,12 +166,12 @@ def written_by(folder: Folder, name: str) -> SinkFile:
     """Write a file of round 1-2 as a task that sees this folder."""
     with folder.create(f"anchorbolt/outbox/1-2/{name}") as file:
         file.write(b"rows")
-    return SinkFile("out", 3, f"{folder.location}/anchorbolt/outbox/1-2/{name}", 1, "word string")
+    return SinkFile("out", 3, f"{folder.location}/anchorbolt/outbox/1-2/{name}", 1, b"")
 
 
 def test_a_file_that_the_driver_does_not_see_fails_the_round_before_it_is_decided(tmp_path: Path) -> None:
     shared, own_disk = (open_folder(str(tmp_path / name)) for name in ("shared", "own"))
-    outbox = Outbox(shared, {}, lambda locations: None, WorkerLocations(), shared_by_machines=True)
+    outbox = Outbox(shared, {}, lambda files, columns: None, WorkerLocations(), shared_by_machines=True)
     seen, unseen = written_by(shared, "out-0-a.parquet"), written_by(own_disk, "out-3-b.parquet")
     outbox.check_prepared(7, [])
     outbox.check_prepared(7, [seen])
@@ -183,7 +184,7 @@ def test_a_file_that_the_driver_does_not_see_fails_the_round_before_it_is_decide
 
 def test_files_are_looked_for_only_where_tasks_run_on_other_machines_and_once_a_round(tmp_path: Path) -> None:
     folder = Mock(**{"names.return_value": ["a", "b"], "location": str(tmp_path)})
-    files = [SinkFile("out", 0, f"{tmp_path}/anchorbolt/outbox/1-2/{name}", 1, "word string") for name in "ab"]
+    files = [SinkFile("out", 0, f"{tmp_path}/anchorbolt/outbox/1-2/{name}", 1, b"") for name in "ab"]
     Outbox(folder, {}, Mock(), WorkerLocations()).check_prepared(7, files)
     folder.names.assert_not_called()
     elsewhere = Outbox(folder, {}, Mock(), WorkerLocations(), shared_by_machines=True)

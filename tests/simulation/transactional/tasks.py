@@ -157,7 +157,7 @@ class BatchTasks(TaskRunner):
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         pass
 
-    def read_files(self, locations: Sequence[str]) -> Any:
+    def read_files(self, files: Any, columns: bytes) -> Any:
         raise AssertionError("there is no sink")
 
     def close_instances(self) -> None:

@@ -101,7 +101,7 @@ class PhasedRounds:
                 if report.outcome.seal is not None
             },
             task_winners={report.task: report.attempt for report in reports if report.component in plan.stateful},
-            files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
+            files=tuple(file for report in reports for file in report.outcome.files),
             reports=[*{report.task: report for report in processed}.values(), *reports],
             batch=flight.metadata.encode(),
             journals=frozenset(report.component for report in reports if report.outcome.keeps_journal),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +17,7 @@ from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.intake.calls_server import call_server
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.runs import live_runs
+from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
@@ -83,8 +84,8 @@ class SparkBatchRunner:
         with self._in_pool("anchorbolt-commit"):
             return self._state_commits.commit_state(current, groups, threads)
 
-    def read_files(self, locations: Sequence[str]) -> DataFrame:
-        return self._session.read.parquet(*locations)
+    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> DataFrame:
+        return read_sink_files(self._session, files, columns)
 
     def close_instances(self) -> None:
         """Have the workers close the emitters and bolts that they keep."""
