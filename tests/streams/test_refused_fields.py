@@ -38,7 +38,7 @@ def test_the_path_leads_to_the_part_that_cannot_be_encoded(given: tuple[Any, Any
     with pytest.raises(UnsupportedValue) as raised:
         pack(value)
     path = re.match(r"at (.*?): ", raised.value.message, re.DOTALL)
-    found = eval(f"value{path[1]}", {"value": value}) if path else value
+    found = eval(f"value{path[1]}", {"value": value}) if path else value  # noqa: S307 - our own message
     assert found is bad
 
 
