@@ -11,6 +11,7 @@ __all__ = [
     "AnchorboltError",
     "BoltError",
     "CodecMismatch",
+    "CollectorClosed",
     "ConfigError",
     "FaultInjected",
     "Fenced",
@@ -129,6 +130,20 @@ class BoltError(AnchorboltError):
         self.task_index = task_index
         self.tuple_text = tuple_text
         self.user_traceback = user_traceback
+
+
+class CollectorClosed(AnchorboltError):
+    """A bolt or a spout called its collector when it must not, or on a thread of its own. The call had no effect.
+
+    Attributes:
+        component: Id of the component.
+        call: The collector's method, such as "ack".
+    """
+
+    def __init__(self, message: str, *, component: str, call: str) -> None:
+        super().__init__(message)
+        self.component = component
+        self.call = call
 
 
 class SpoutError(AnchorboltError):

@@ -55,5 +55,5 @@ class BatchOutputCollector(OutputCollector):
 
     def refuse_emitted(self, hook: str) -> None:
         """Raise `TopologyError` if the bolt has emitted in a hook that must not emit. Called by the engine."""
-        if self.emitted or any(self._all.values()):
+        if self.emitted or any(any(buffers.values()) for buffers in self._gate.buffers):
             raise self._refusal(f"emitted in {hook}, before its batch has begun. Emit in execute or finish_batch.")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, TopologyError
+from anchorbolt.streams.calls import Gate
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import described, shortened
@@ -26,7 +27,13 @@ class OutputCollector:
     """Emits, acks and fails tuples. The engine passes it to a bolt's `prepare`.
 
     Emitted values are sent when a buffer is full or the wave ends, so do not change them after the emit.
+
+    Call it only in `execute`, `init_state`, `pre_prepare` and `finish_batch`, on the thread that calls these. Any other
+    call raises `CollectorClosed`; `report_error` may be called always.
     """
+
+    accepts: type[Tuple] = Tuple
+    """The class of the tuples that the task receives."""
 
     def __init__(
         self,
@@ -52,13 +59,19 @@ class OutputCollector:
         self._flush = flush
         self._must_anchor = must_anchor
         self.fail_has_effect = fail_has_effect
-        self._buffers: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if not stream.direct}
-        self._direct: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if stream.direct}
+        # Python reads attributes slowly from an object with more than 30 of them, so there is a `Gate` for some.
+        self._gate = gate = Gate(
+            component,
+            {name: [] for name, stream in streams.items() if not stream.direct},
+            {name: [] for name, stream in streams.items() if stream.direct},
+        )
+        self._buffers, self._direct = gate.buffers  # or `gate.checked_buffers`
+        self.basic: BasicOutputCollector | None = None  # that a basic bolt calls in its place
+        self._accepted: type[Tuple] | None = self.accepts  # what `ack` takes without a check
         self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)  # 0 in a round that checks each emit
         self._wanted = dict(self._capacity)  # how many rows the next buffer is to hold
         self._check: CheckRow | None = None
         self.refused_late: Exception | None = None  # what a buffer of this wave was refused for; for the engine
-        self._all = self._buffers | self._direct
         self.failed_tuple: Tuple | None = None  # the first that the bolt failed in this wave; for the engine
         self.emitted = 0
         self.errors_reported = 0
@@ -114,8 +127,10 @@ class OutputCollector:
             TopologyError: `tup` is neither a tuple nor a handle. In a tracked topology also if it was acked or failed
                 before, or was sent to another task.
         """
-        if type(tup) is not Tuple and not isinstance(tup, bytes | Tuple):
-            raise self._not_a_tuple("ack", tup)
+        if type(tup) is not self._accepted:
+            self._gate.check("ack")
+            if not isinstance(tup, bytes | Tuple):
+                raise self._not_a_tuple("ack", tup)
 
     def fail(self, tup: Tuple | bytes) -> None:
         """Report that a tuple could not be processed: the messages that it descends from fail.
@@ -123,6 +138,7 @@ class OutputCollector:
         A tuple of a stream spout fails its wave: the engine rolls the wave back and tries again. Raises the same errors
         as `ack`.
         """
+        self._gate.check("fail")
         if isinstance(tup, bytes):
             return  # of an earlier wave: without trees nothing can fail it any more
         if not isinstance(tup, Tuple):
@@ -132,7 +148,8 @@ class OutputCollector:
 
     def reset_timeout(self, tup: Tuple | bytes) -> None:
         """Give the messages that a tuple descends from the whole time-out again. Raises the same errors as `ack`."""
-        if type(tup) is not Tuple and not isinstance(tup, bytes | Tuple):
+        self._gate.check("reset_timeout")
+        if not isinstance(tup, bytes | Tuple):
             raise self._not_a_tuple("reset_timeout", tup)
 
     def report_error(self, error: BaseException) -> None:
@@ -144,21 +161,44 @@ class OutputCollector:
             "component %s reports: %s", self._component, text, exc_info=error, extra={"component": self._component}
         )
 
+    def open(self, *, checks: bool = True) -> None:
+        """Let the bolt call it on this thread, until `close`. Called by the engine around each hook, never by a job.
+
+        Without `checks`, a call on another thread is not noticed, and does harm; so the process must have no others.
+        """
+        self._gate.allow()
+        if not checks:
+            self._accepted = self.accepts
+            self._use(self._gate.buffers)
+
+    def close(self) -> None:
+        """Refuse all calls of the bolt until `open`."""
+        self._gate.refuse()
+        self._accepted = None
+        self._use(self._gate.checked_buffers)
+
+    def _use(self, buffers: tuple[dict[str, list[Any]], dict[str, list[Any]]]) -> None:
+        self._buffers, self._direct = buffers
+        if self.basic is not None:
+            self.basic._buffers = self._buffers
+
     def flush(self) -> None:
         """Send all buffers. Called by the engine at the end of a wave, never by a job."""
         if self.refused_late is not None:  # the bolt caught it, and the rows of that buffer are lost
             raise self.refused_late
-        for stream, buffer in self._all.items():
-            if buffer:
-                self._send_all(stream, buffer)
+        for buffers in self._gate.buffers:
+            for stream, buffer in buffers.items():
+                if buffer:
+                    self._send_all(stream, buffer)
 
     def begin(self, check: CheckRow | None = None) -> None:
         """Start a wave with empty buffers. Called by the engine, never by a job.
 
         With `check`, each emitted row is checked at once, so that what it raises is raised by that emit.
         """
-        for buffer in self._all.values():
-            buffer.clear()
+        for buffers in self._gate.buffers:
+            for buffer in buffers.values():
+                buffer.clear()
         if check is not self._check:  # no work in an ordinary wave
             self._check = check
             self._capacity.update(self._wanted if check is None else dict.fromkeys(self._wanted, 0))
@@ -173,7 +213,7 @@ class OutputCollector:
         """Send a buffer that is full. In a round that checks, called after each emit: check that row first."""
         if self._check is not None:
             try:
-                self._check_width([buffer[-1][1]] if stream in self._direct else buffer[-1:], stream)
+                self._check_width([buffer[-1][1]] if stream in self._gate.buffers[1] else buffer[-1:], stream)
                 self._check(stream, buffer[-1])
             except BaseException:
                 self._drop_last(stream, buffer)
@@ -189,7 +229,7 @@ class OutputCollector:
         rows = buffer.copy()
         buffer.clear()
         try:
-            self._check_width([row for _, row in rows] if stream in self._direct else rows, stream)
+            self._check_width([row for _, row in rows] if stream in self._gate.buffers[1] else rows, stream)
             self.emitted += len(rows)
             capacity = self._wanted[stream] = self._deliver(stream, rows)
         except Exception as error:
@@ -261,6 +301,7 @@ class BasicOutputCollector:
 
     def __init__(self, collector: OutputCollector) -> None:
         self._collector = collector
+        collector.basic = self
         self._buffers = collector._buffers
         self._capacity = collector._capacity
 

@@ -17,6 +17,9 @@ FlushTracked = Callable[[str, list[Any], list[Item]], int]
 class TrackedOutputCollector(OutputCollector):
     """Emits, acks and fails tuples of tracked trees. See `OutputCollector`."""
 
+    accepts = TrackedTuple
+    _accepted: type[TrackedTuple] | None
+
     def __init__(
         self,
         component: str,
@@ -68,7 +71,7 @@ class TrackedOutputCollector(OutputCollector):
 
     def ack(self, tup: Tuple | bytes) -> None:
         """Ack a tuple, or a handle."""
-        if type(tup) is TrackedTuple and not tup.status and tup._header.receiver == self._receiver:
+        if type(tup) is self._accepted and not tup.status and tup._header.receiver == self._receiver:
             tup.status = ACKED
             self.acked.append(tup)
         else:
@@ -141,6 +144,7 @@ class TrackedOutputCollector(OutputCollector):
                     "task. Anchor to tuples that the task received."
                 )
             if isinstance(anchor, TrackedTuple) and anchor.status:
+                self._gate.check("emit")
                 raise self._refusal(
                     f"emitted to stream {stream!r} with the anchor {anchor!r}, which it has already "
                     f"{_said(anchor.status)}. Emit first, then ack."
@@ -149,6 +153,7 @@ class TrackedOutputCollector(OutputCollector):
 
     def _settled(self, method: str, given: object, status: int) -> Anchor:
         """Return the tuple with this new status. Raises `TopologyError` if it is settled, or not this task's own."""
+        self._gate.check(method)
         anchor = self._handle(given) if isinstance(given, bytes) else given
         if type(anchor) is Tuple:  # of a wave that was not tracked, kept in the state: it belongs to no tree
             return TupleHandle(self._receiver, 0, ())

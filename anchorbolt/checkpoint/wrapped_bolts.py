@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,6 +20,7 @@ from anchorbolt.state_backends.attempt import StateCounters
 from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
+from anchorbolt.streams.calls import others_may_call
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
 from anchorbolt.util.messages import user_traceback
@@ -95,6 +96,9 @@ class WrappedBolt(ABC):
 class CheckpointTupleForwarder(WrappedBolt):
     """Runs a bolt, and forwards PREPARE. A plain bolt has no other part in the checkpoint."""
 
+    _calling_hooks: Collection[str] = ("init_state", "pre_prepare", "finish_batch")
+    """The hooks beside `execute` that may call the collector."""
+
     def __init__(
         self,
         bolt: Any,  # a BaseRichBolt, BaseBasicBolt or BaseStatefulBolt; its `prepare` is called here
@@ -118,7 +122,10 @@ class CheckpointTupleForwarder(WrappedBolt):
 
             assert isinstance(collector, TrackedOutputCollector)
             self._tracked = TrackedExecution(bolt, collector, tracker, basic=basic)
-        self._basic = BasicOutputCollector(collector) if basic else None
+        tracked_basic = None if self._tracked is None else self._tracked.basic
+        self._basic = tracked_basic or (BasicOutputCollector(collector) if basic else None)
+        self._is_new = True  # it has not executed a blob yet
+        collector.close()
         self._prepare(conf)
 
     def _prepare(self, conf: Mapping[str, Any]) -> None:
@@ -127,6 +134,9 @@ class CheckpointTupleForwarder(WrappedBolt):
     def execute(self, batch: TupleBatch) -> None:
         execute, basic = self._bolt.execute, self._basic
         tup: Tuple | None = None
+        # The first blob is always checked: a bolt whose threads live only within `execute` is refused there.
+        self._collector.open(checks=self._is_new or others_may_call())
+        self._is_new = False
         try:
             if self._tracked is not None:
                 self._tracked.isolates = self.isolates
@@ -148,6 +158,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         except _OF_A_HOOK as error:
             self._fail("execute", self._tracked.current if self._tracked else tup, error)
         finally:
+            self._collector.close()
             self._end_if_forked("execute")
         self._raise_if_failed()
 
@@ -169,11 +180,14 @@ class CheckpointTupleForwarder(WrappedBolt):
         self._call("cleanup")
 
     def _call(self, hook: str, *arguments: Any) -> None:
+        if hook in self._calling_hooks:
+            self._collector.open()
         try:
             getattr(self._bolt, hook)(*arguments)
         except _OF_A_HOOK as error:
             self._fail(hook, None, error)
         finally:
+            self._collector.close()
             self._end_if_forked(hook)
 
     def _end_if_forked(self, hook: str) -> None:

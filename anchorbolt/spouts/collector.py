@@ -5,12 +5,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from threading import get_ident
 from typing import Any
 
 from anchorbolt.errors import SerializationError, TopologyError, UnsupportedValue
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.serialization.refused_fields import refused_value
 from anchorbolt.spouts.intake import Chunk, Routes, StreamIntake, TaskIds
+from anchorbolt.streams.calls import OF_SPOUT, Calls
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.util.messages import described, shortened
 
@@ -18,7 +20,10 @@ _log = logging.getLogger("anchorbolt.spouts")
 
 
 class SpoutOutputCollector:
-    """Emits tuples. The engine passes it to a spout's `open`; call it only on the spout's own thread."""
+    """Emits tuples. The engine passes it to a spout's `open`.
+
+    Emit only in the spout's methods: on another thread, and after `close`, an emit raises `CollectorClosed`.
+    """
 
     def __init__(
         self,
@@ -49,6 +54,8 @@ class SpoutOutputCollector:
         self._chunk_bytes = chunk_bytes
         self._clock = clock
         self._is_known = is_known
+        self._calls = Calls(component, OF_SPOUT)
+        self._thread: int | None = get_ident()  # the spout's; None once it is closed
         self._lock = threading.Lock()  # `take` is called on another thread than `emit`
         self._widths = {name: len(stream.fields) for name, stream in streams.items() if not stream.direct}
         self._direct_widths = {name: len(stream.fields) for name, stream in streams.items() if stream.direct}
@@ -80,6 +87,8 @@ class SpoutOutputCollector:
                 would not come back equal, as one with a NaN.
             UnsupportedValue: A message id cannot be encoded; or a value of this tuple or of one emitted before it.
         """
+        if get_ident() != self._thread:
+            raise self._calls.refusal("emit")
         if type(values) is not tuple:
             values = self._as_tuple(values, stream)
         if len(values) != self._widths.get(stream):
@@ -107,6 +116,8 @@ class SpoutOutputCollector:
         self, task_id: int, values: Sequence[Any], msg_id: Any = None, *, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit a tuple to the task with this id, on a stream declared `direct=True`. Otherwise like `emit`."""
+        if get_ident() != self._thread:
+            raise self._calls.refusal("emit_direct")
         if type(values) is not tuple:
             values = self._as_tuple(values, stream)
         if len(values) != self._direct_widths.get(stream):
@@ -124,6 +135,16 @@ class SpoutOutputCollector:
         text = described(error)
         self.last_reported = time.time(), text
         _log.error("spout %s reports: %s", self._component, text, exc_info=error, extra={"component": self._component})
+
+    def open(self) -> None:
+        """Let the spout emit on this thread, and on no other. Called by the engine, never by a job."""
+        self._calls.allow()
+        self._thread = get_ident()
+
+    def close(self) -> None:
+        """Refuse all emits from now on. Called by the engine, never by a job."""
+        self._calls.refuse()
+        self._thread = None
 
     def mark(self) -> None:
         """Note that the tuples since the last call were emitted just now. Called by the engine, never by a job."""

@@ -9,7 +9,9 @@ BEFORE_THE_START = {
     **dict.fromkeys(
         ("AnchorboltError", "BoltError", "SpoutError", "FaultInjected", "WaveFailed", "SerializationError"), JOB_FAILED
     ),
-    **dict.fromkeys(("WorkerLost", "InfrastructureLost", "UnsupportedJavaClass", "UnsupportedValue"), JOB_FAILED),
+    **dict.fromkeys(
+        ("CollectorClosed", "WorkerLost", "InfrastructureLost", "UnsupportedJavaClass", "UnsupportedValue"), JOB_FAILED
+    ),
     **dict.fromkeys(("ConfigError", "TopologyError", "JobError"), WRONG_USAGE),
     "PlatformError": PLATFORM_UNUSABLE,
     **dict.fromkeys(("StateError", "Fenced", "StaleAttempt"), STATE_REFUSED),

@@ -1,12 +1,14 @@
 """Fragments of pages, which no reader saves as a file, do what their pages say."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from anchorbolt.bolts import BaseStatefulBolt
-from anchorbolt.testing import LocalCluster, TupleCapture
+from anchorbolt.testing import FeederSpout, LocalCluster, TupleCapture
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.docs.pages import Page
@@ -70,3 +72,13 @@ def test_the_stateful_committer_counts() -> None:
     handle = LocalCluster().submit(builder.build_topology())
     handle.await_termination()
     assert handle.state("sum") == {"count": 5}
+
+
+def test_the_sink_with_some_declared_types_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    builder = TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["amount", "tags", "note"], [[(1, {"a": 1}, "x")]]))
+    builder.set_bolt("out", fragment("docs/sinks.md", "schema=pa.schema").out).global_grouping("in")
+    assert LocalCluster().submit(builder.create_topology("t")).await_termination(60)
+    [row] = pq.read_table("out").to_pylist()
+    assert row == {"amount": 1.0, "tags": [("a", 1)], "note": "x"}

@@ -142,6 +142,17 @@ class ByLength(CustomStreamGrouping):
         return [self.tasks[int(values[0].removeprefix("n")) % len(self.tasks)]]
 
 
+def grouped_by_length(bolt: Any, *spout: Any) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout_of(*spout))
+    source = "in"
+    if bolt is not None:
+        builder.set_bolt("names", bolt).shuffle_grouping("in")
+        source = "names"
+    builder.set_bolt("count", StatefulBolt(), parallelism=2).custom_grouping(source, ByLength())
+    return builder.create_topology("values")
+
+
 class OddNames(Names):
     def execute(self, tup: Any, collector: Any) -> None:
         collector.emit(("odd" if tup["number"] == BAD else f"n{tup['number']}",))
@@ -149,11 +160,7 @@ class OddNames(Names):
 
 @pytest.mark.parametrize("folder", [None, "dead"])
 def test_a_grouping_that_raises_on_a_value_fails_its_tuple(folder: str | None, tmp_path: Path) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout_of("feeder", [(number,) for number in range(MANY)], "number"))
-    builder.set_bolt("names", OddNames("")).shuffle_grouping("in")
-    builder.set_bolt("count", StatefulBolt(), parallelism=2).custom_grouping("names", ByLength())
-    topology = builder.create_topology("values")
+    topology = grouped_by_length(OddNames(""), "feeder", [(number,) for number in range(MANY)], "number")
     if folder is None:
         with pytest.raises(BoltError) as raised:
             run(topology, None)
@@ -162,6 +169,13 @@ def test_a_grouping_that_raises_on_a_value_fails_its_tuple(folder: str | None, t
         return
     assert len(run(topology, tmp_path / folder).state("count")) == MANY - 1
     assert [letter["values"] for letter in letters_in(tmp_path / folder)] == [[BAD]]
+
+
+@pytest.mark.parametrize("source", ["feeder", "rich"])
+def test_a_grouping_that_raises_on_a_row_of_a_spout_fails_the_row(source: str, tmp_path: Path) -> None:
+    topology = grouped_by_length(None, source, [("n0",), ("odd",), ("n2",)], "word")
+    assert run(topology, tmp_path / "dead").state("count") == {"n0": 1, "n2": 1}
+    assert [letter["values"] for letter in letters_in(tmp_path / "dead")] == [["odd"]]
 
 
 def from_spout(source: str, case: str) -> Topology:

@@ -233,3 +233,37 @@ def test_a_coordinator_that_keeps_failing_ends_the_run(run: Run, conf: dict[str,
     assert isinstance(error, SpoutError)
     assert error.component == "spout"
     assert sorted(batches(conf)) == [1, 2]
+
+
+class Unsendable(Passing):
+    """Emits a value that cannot be sent, of one of its tuples."""
+
+    def execute(self, tup: Any) -> None:
+        self.collector.emit((self.attempt, "\ud800" if tup["number"] == 2 else tup["number"]))
+
+
+class UnsendableEmitter(PagesEmitter):
+    def emit(self, attempt: Any, collector: Any, first: int, end: int) -> None:
+        for number in range(first, end):
+            collector.emit((attempt, [object()] if number == 2 else number))
+
+
+@pytest.mark.parametrize("committer", [False, True])
+def test_a_value_that_cannot_be_sent_fails_its_batch_and_is_named_with_its_tuple(run: Run, committer: bool) -> None:
+    spout = MemoryTransactionalSpout({0: rows(range(4))}, ["number"], 4)
+    builder = TransactionalTopologyBuilder("unsendable", "spout", spout)
+    add = builder.set_committer_bolt if committer else builder.set_bolt
+    add("pass", Unsendable()).global_grouping("spout")
+    builder.set_bolt("values", Values()).global_grouping("pass")
+    error = failure_of(run(builder.build_topology(), wait=False))
+    assert isinstance(error, BoltError)
+    assert (error.component, "number=2" in str(error.tuple_text)) == ("pass", True)
+    assert "self.collector.emit(" in error.user_traceback
+
+
+def test_a_value_that_an_emitter_cannot_send_is_named_with_its_line(run: Run, conf: dict[str, Any]) -> None:
+    set_numbers(conf, 4)
+    error = failure_of(run(values_topology(Pages(4, emitter=UnsendableEmitter)), wait=False))
+    assert isinstance(error, SpoutError)
+    assert "collector.emit((attempt, [object()]" in error.user_traceback
+    assert "at [0]" in error.message

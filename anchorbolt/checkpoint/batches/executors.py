@@ -32,6 +32,8 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
     """Runs a batch bolt, with a new instance for every batch; in the commit phase, with the one that was kept."""
 
     _collector: BatchOutputCollector
+    # What `prepare` emits is refused by name, and what `cleanup` emits is not sent.
+    _calling_hooks = ("prepare", "finish_batch", "cleanup")
 
     def __init__(
         self,
@@ -197,6 +199,8 @@ class BlobKeeper(WrappedBolt):
 
 class StatefulBatchExecutor(StatefulBoltExecutor):
     """Runs a stateful bolt in the commit phase: its kept tuples, those of this phase, then `finish_batch`."""
+
+    _calling_hooks = ("prepare", *StatefulBoltExecutor._calling_hooks)
 
     def __init__(
         self,

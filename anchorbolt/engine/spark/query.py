@@ -24,10 +24,12 @@ from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, ka
 from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
+from anchorbolt.engine.spark.sources.undecoded import files_with_undecoded_text
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.waves import WaveCommitted
-from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, WaveFailed
+from anchorbolt.engine.task.value_checks import UNDECODED
+from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, UnsupportedValue, WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import counted
 
@@ -218,6 +220,12 @@ class WaveQuery:
             self._source_files.check(batch_id, offsets, txid, failed=True)  # missing files explain more
             if lost := explained_loss(error.message, txid - 1):
                 raise WaveFailed(f"Spark cannot read batch {batch_id}: {lost}", txid=txid) from error
+            raise
+        except UnsupportedValue as error:
+            if UNDECODED in error.message and (
+                files := files_with_undecoded_text(self._session, self._source_files.checked)
+            ):
+                raise UnsupportedValue(f"{error.message} It is in {', '.join(files)}.") from error
             raise
         finally:
             self.batch = None

@@ -155,6 +155,7 @@ class HostedSpout:
 
     def open(self) -> None:
         """Open and activate the spout. Raises `SpoutError`."""
+        self._collector.open()
         self._call("open", self._plan.conf, self._context, self._collector)
         self._next_tuple = self._spout.next_tuple
         if self.task[1] == 0:
@@ -207,7 +208,10 @@ class HostedSpout:
 
     def close_spout(self) -> None:
         """Close the spout. Raises `SpoutError`."""
-        self._call("close")
+        try:
+            self._call("close")
+        finally:
+            self._collector.close()
 
     def _tell(self) -> None:
         """Report the metrics since the last report. Runs on the spout's thread, because a gauge may call the spout."""

@@ -27,6 +27,7 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts import transactional as spouts
+from anchorbolt.streams.calls import others_may_call
 from anchorbolt.util.messages import shortened
 
 _WAITING = 4
@@ -119,7 +120,11 @@ class _Emission:
         """Emit the share of the task, and pass its blobs to `put` as they fill. Runs on a thread of its own."""
         self._put = put
         with watched(self._plan, self._task, "emitter"):
-            self._emit()
+            self._collector.open(checks=others_may_call())
+            try:
+                self._emit()
+            finally:
+                self._collector.close()
 
     def _emit(self) -> None:
         source, batch = self._source, self._batch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.value_checks import UndecodedText
-from anchorbolt.errors import AnchorboltError, UnsupportedValue
+from anchorbolt.errors import AnchorboltError, TopologyError, UnsupportedValue
 from anchorbolt.serialization import pack
 from anchorbolt.streams.tuple import TupleHandle
 from anchorbolt.util.messages import described, printable, shortened
@@ -23,7 +23,7 @@ def sendable_rows(
 ) -> tuple[list[Any], list[Any] | None]:
     """Return the rows that can be sent, and their roots; fail the trees of the others, in `failing`.
 
-    Raises `UnsupportedValue` for a row that belongs to no tree, or without `failing`.
+    Raises `UnsupportedValue` or `TopologyError` for a row that belongs to no tree, or without `failing`.
     """
     kept: list[Any] = []
     kept_items: list[Any] | None = None if items is None else []
@@ -36,7 +36,8 @@ def sendable_rows(
                 continue
             problem = error.message if isinstance(error, AnchorboltError) else described(error)
             if failing is None or item == ():
-                raise UnsupportedValue(f"{problem} It is in the tuple {shortened(row, 200)}.") from error
+                kind = TopologyError if isinstance(error, TopologyError) else UnsupportedValue
+                raise kind(f"{problem} It is in the tuple {shortened(row, 200)}.") from error
             failing.fail(TupleHandle(0, 0, item), printable(problem)[:_REASON_CHARACTERS])
             continue
         kept.append(row)

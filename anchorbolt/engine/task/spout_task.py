@@ -14,7 +14,7 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
 from anchorbolt.engine.task.refused_rows import packed_row, sendable_rows
-from anchorbolt.errors import UnsupportedValue, WaveFailed
+from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.util.messages import shortened
 
@@ -85,6 +85,7 @@ def run_spout_task(
     streams = plan.streams[component]
     waiting = iter(rows)
     stream_rows = None if is_rich else StreamRows(component, index, current)
+    is_sending = False
     try:
         reach(FaultPoint.TASK_BEGUN)
         capacity = _FIRST_CAPACITY
@@ -122,12 +123,13 @@ def run_spout_task(
                 failing = tracker if current.isolates else None
                 values, items = sendable_rows(emitter, stream, values, items, failing)
             report.tuples_out += len(values)
-            start = 0
+            start, is_sending = 0, True
             while start < len(values):
                 buffer = values[start : start + capacity]
                 capacity = emitter.flush(stream, buffer, items and items[start : start + capacity])
                 start += len(buffer)
                 yield from emitter.take()
+            is_sending = False
         if tracker is not None and expired is not None:
             tracker.expire(expired)
         emitter.forward(CheckpointTuple(current.txid, Action.PREPARE))
@@ -145,7 +147,7 @@ def run_spout_task(
         report.failure = as_failure(refused, current.txid)
     except Exception as error:
         report.failure = as_failure(error, current.txid)
-        report.failure.found_late = isinstance(error, UnsupportedValue)
+        report.failure.found_late = is_sending
     if report.failure is not None:
         emitter.give_up()
     emitter.report(report)

@@ -31,7 +31,7 @@ class RowChecks:
         for field, [value] in zip(fields, columns, strict=True):
             if isinstance(value, UndecodedText):
                 raise UnsupportedValue(
-                    f"spout {component!r} emitted to stream {stream!r} for the field {field!r} text that is not UTF-8: "
+                    f"spout {component!r} emitted to stream {stream!r} for the field {field!r} {UNDECODED}: "
                     f"{shortened(value)}. Decode the column in the source, by "
                     "functions.decode(column.cast('binary'), 'ISO-8859-1') for instance, or replace invalid bytes by "
                     "functions.make_valid_utf8(column). For a KafkaTransactionalSpout, pass decode=False."
@@ -42,6 +42,10 @@ class RowChecks:
             raise refused_value(f"component {component!r}", stream, fields, columns) from None
         for router in self._routers:
             router.route([row])
+
+
+UNDECODED = "text that is not UTF-8"
+"""In the message about such a row."""
 
 
 class UndecodedText:

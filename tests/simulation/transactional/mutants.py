@@ -98,7 +98,7 @@ hand-offs of a try that was given up stay
 kept tuples are not executed
     engine.task.bolt_task.execute_kept: yield from self._execute_and_send(...) -> yield from ()
 what a late bolt emits in the processing phase is not sent
-    checkpoint.batches.executors.HandingBatchExecutor.handle: self._collector.flush() -> pass
+    checkpoint.batches.executors.HandingBatchExecutor.handle: self._flush() -> pass
 
 # Values outside.
 a batch that is tried again counts twice in a transactional value

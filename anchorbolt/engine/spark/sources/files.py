@@ -33,6 +33,7 @@ class SourceFiles:
         self._session = session
         self._ends: tuple[int, dict[str, int | None]] = (-1, {})
         self._checked_remote = False
+        self.checked: list[str] = []  # the files of the batch that was checked last, as Spark's log names them
 
     def check(self, batch_id: int, offsets: bytes, txid: int, *, failed: bool = False) -> None:
         """Raise `WaveFailed` if files of a batch are missing; `offsets` is the content of `offsets/<batch_id>`.
@@ -40,6 +41,7 @@ class SourceFiles:
         A file that exists now existed when Spark planned the batch. Files that are not on the local file system are
         checked only in the first batch of a run, and if the batch has `failed`: a later one was planned just now.
         """
+        self.checked = []
         ends = _log_offsets(offsets)
         if not any(end is not None for end in ends.values()):
             return
@@ -53,6 +55,7 @@ class SourceFiles:
                 before = starts.get(source, end - 1 if batch_id else None)
                 for number in range(max(-1 if before is None else before, end - _MOST_LOGS), end):
                     files += self._logged(source, number + 1)
+        self.checked = files
         paths = {file: local_path(unquote(file)) for file in files}  # Spark logs them with %20 for a space
         gone = [file for file, path in paths.items() if path is not None and not path.exists()]
         if failed or not self._checked_remote:
