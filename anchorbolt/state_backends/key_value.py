@@ -102,7 +102,8 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         try:
             value = self._cache[cache_key]
         except KeyError:
-            cache_key = self._cache_key(key)
+            if kind is int or kind is str:
+                cache_key = self._encoding.cache_key(key)
             if cache_key not in self._cache:
                 self._load([cache_key])
             value = self._cache[cache_key]
@@ -126,7 +127,10 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         # Every counter takes this path: a key in the cache has been checked before.
         kind = type(key)
         cache, dirty = self._cache, self._dirty
-        cache_key = key if (kind is str or kind is int) and key in cache else self._cache_key(key)
+        if kind is str or kind is int:
+            cache_key = key if key in cache else self._encoding.cache_key(key)
+        else:
+            cache_key = self._cache_key(key)
         if type(value) is int and -_SMALL_INT < value < self._small_int:  # type: ignore[operator]
             cache[cache_key] = value
             if cache_key in dirty:
