@@ -172,18 +172,14 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         wanted = list(keys)
         self.prefetch(wanted)
         absent = cast(V, ABSENT)
-        found: dict[K, V] = {}
-        known: dict[K, CacheKey] = {}
-        for key in wanted:
-            value = self.get(key, absent)
-            if value is not absent:
-                cache_key = self._cache_key(key)
-                if known.setdefault(key, cache_key) != cache_key:
-                    raise UnsupportedValue(
-                        f"get_many cannot return both {shortened(key)} and another key that is equal to it in a dict: "
-                        "they are different keys in the state. Call get for each."
-                    )
-                found[key] = value
+        values = [self.get(key, absent) for key in wanted]
+        present = [(key, value) for key, value in zip(wanted, values, strict=True) if value is not absent]
+        found = dict(present)
+        if len(found) < len(present) and len(found) < len({self._cache_key(key) for key, _ in present}):
+            raise UnsupportedValue(
+                "get_many cannot return different keys that are equal in a dict, as 1 and True are. Asked for "
+                f"{shortened(wanted)}: call get for each."
+            )
         return found
 
     def put_many(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
