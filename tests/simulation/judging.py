@@ -44,6 +44,8 @@ _MODEL_TESTS = (
     "tests/reliability/test_delivered_twice.py",
     "tests/reliability/test_rich_spouts.py",
     "tests/reliability/test_dead_letters.py",
+    "tests/reliability/test_refused_values.py",
+    "tests/reliability/test_calls_outside_execute.py",
 )
 
 
