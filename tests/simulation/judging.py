@@ -46,6 +46,8 @@ _MODEL_TESTS = (
     "tests/reliability/test_left_out_spouts.py",
     "tests/transactional/test_journals.py",
     "tests/reliability/test_dead_letters.py",
+    "tests/reliability/test_refused_values.py",
+    "tests/reliability/test_calls_outside_execute.py",
 )
 
 

@@ -42,6 +42,14 @@ failed trees are sent again
     engine.task.emitter._send: row[-1] not in self.excluded -> True
 a failed tree counts as complete under the policy commit
     acker.in_flight.settlements: failed.update(...) -> pass
+a bolt that catches what a full buffer raises loses its rows
+    bolts.collector._send_all: self.refused_late = self.refused_late or error -> pass
+a row that was refused at once is sent nevertheless
+    bolts.collector._send: self._drop_last(...) -> pass
+a refused row of a message that is left out fails again
+    engine.task.refused_rows.sendable_rows: item in emitter.excluded -> False
+a call on another thread counts
+    streams.calls.check: self._thread != get_ident() -> False
 a wave does not isolate the tuple on which a bolt raises
     engine.driver.isolation.failed: is_new, self._isolates = not self._isolates, True -> is_new = False
 a start does not look how many ackers another run has had meanwhile

@@ -194,7 +194,7 @@ def test_text_that_is_not_utf_8_names_the_spout_and_the_bytes(spark: SparkSessio
     source = write_lines(tmp_path / "in", [])
     (source / "0.txt").write_bytes(b"caf\xe9\n")
     conf = conf_in(tmp_path) | {"topology.max.batch.retries": 0}
-    with pytest.raises(errors.WaveFailed) as caught:
+    with pytest.raises(errors.UnsupportedValue) as caught:
         run(spark, word_count(text_spout(source)), conf)
     assert "'sentences'" in caught.value.message
     assert repr(b"caf\xe9") in caught.value.message
