@@ -26,6 +26,14 @@ def id_key(msg_id: Any) -> str | int | bytes:
     return pack(msg_id) if kind in PLAIN_TYPES else id_key(plain(msg_id))
 
 
+_STAND_FOR_THEMSELVES = frozenset({str, int})
+
+
+def id_keys(msg_ids: Sequence[Any]) -> Sequence[str | int | bytes]:
+    """Return `id_key` of each message id. It takes a fraction of the time if all are str and int."""
+    return msg_ids if _STAND_FOR_THEMSELVES.issuperset(map(type, msg_ids)) else [*map(id_key, msg_ids)]
+
+
 def id_of(key: str | int | bytes) -> Any:
     """Return an id that is equal to the one of which `id_key` returned this."""
     return unpack(key) if type(key) is bytes else key

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any
 
 from anchorbolt.acker.in_flight import FailedMessage, Settlement
-from anchorbolt.acker.message_ids import AckedMessages, id_key, id_of
+from anchorbolt.acker.message_ids import AckedMessages, id_key, id_keys, id_of
 
 DecidedPart = tuple[AckedMessages, Sequence[Any]]
 """Messages that a decision acks: as the record has them, and their ids."""
@@ -59,7 +59,7 @@ class Redelivery:
 
     def emit(self, msg_id: Any, task_index: int) -> Known:
         """Note that a task emits a message; only a new one is to be processed."""
-        key = id_key(msg_id)
+        key = msg_id if type(msg_id) is int else id_key(msg_id)  # a call would cost as much as the rest
         with self._lock:
             if key in self._acked:
                 return Known.ACKED
@@ -127,11 +127,11 @@ class Redelivery:
         with self._lock:
             self._pending[task_index] -= count
 
-    def confirm(self, acked: Iterable[Any]) -> None:
+    def confirm(self, acked: Sequence[Any]) -> None:
         """Note that the source knows of the acks of these messages."""
         with self._lock:
-            for msg_id in acked:
-                entry = self._acked.pop(id_key(msg_id), None)
+            for key in id_keys(acked):
+                entry = self._acked.pop(key, None)
                 if entry is not None:
                     entry.waiting -= 1
             self._unconfirmed = [entry for entry in self._unconfirmed if entry.waiting > 0]

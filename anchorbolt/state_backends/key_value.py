@@ -102,7 +102,8 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         try:
             value = self._cache[cache_key]
         except KeyError:
-            cache_key = self._cache_key(key)
+            if kind is int or kind is str:
+                cache_key = self._encoding.cache_key(key)
             if cache_key not in self._cache:
                 self._load([cache_key])
             value = self._cache[cache_key]
@@ -126,7 +127,10 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         # Every counter takes this path: a key in the cache has been checked before.
         kind = type(key)
         cache, dirty = self._cache, self._dirty
-        cache_key = key if (kind is str or kind is int) and key in cache else self._cache_key(key)
+        if kind is str or kind is int:
+            cache_key = key if key in cache else self._encoding.cache_key(key)
+        else:
+            cache_key = self._cache_key(key)
         if type(value) is int and -_SMALL_INT < value < self._small_int:  # type: ignore[operator]
             cache[cache_key] = value
             if cache_key in dirty:
@@ -168,18 +172,14 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         wanted = list(keys)
         self.prefetch(wanted)
         absent = cast(V, ABSENT)
-        found: dict[K, V] = {}
-        known: dict[K, CacheKey] = {}
-        for key in wanted:
-            value = self.get(key, absent)
-            if value is not absent:
-                cache_key = self._cache_key(key)
-                if known.setdefault(key, cache_key) != cache_key:
-                    raise UnsupportedValue(
-                        f"get_many cannot return both {shortened(key)} and another key that is equal to it in a dict: "
-                        "they are different keys in the state. Call get for each."
-                    )
-                found[key] = value
+        values = [self.get(key, absent) for key in wanted]
+        present = [(key, value) for key, value in zip(wanted, values, strict=True) if value is not absent]
+        found = dict(present)
+        if len(found) < len(present) and len(found) < len({self._cache_key(key) for key, _ in present}):
+            raise UnsupportedValue(
+                "get_many cannot return different keys that are equal in a dict, as 1 and True are. Asked for "
+                f"{shortened(wanted)}: call get for each."
+            )
         return found
 
     def put_many(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:

@@ -121,7 +121,8 @@ class _KeyRouter(Router):
     def _distribute(self, rows: list[Values]) -> list[list[Values]]: ...
 
     def _remember(self, key: Any, value: Any) -> None:
-        if len(self._memo) < _MEMO_ENTRIES and _size(key) <= _MEMO_KEY_BYTES and is_known_by_equality(key):
+        may_remember = type(key) is str or is_known_by_equality(key)
+        if may_remember and len(self._memo) < _MEMO_ENTRIES and _size(key) <= _MEMO_KEY_BYTES:
             self._memo[key] = value
 
 

@@ -33,6 +33,8 @@ def canonical_key(key: Any) -> Any:
     Raises:
         UnsupportedValue: The key is mutable, or is not a plain value, or its tuples are nested too deep.
     """
+    if type(key) in _AS_THEY_ARE:
+        return key
     try:
         return _canonical(key)
     except RecursionError:
@@ -88,11 +90,13 @@ def is_known_by_equality(key: Any) -> bool:
     and for types that are not plain: these may define their own equality.
     """
     kind = type(key)
+    if kind in _AS_THEY_ARE:
+        return True
     if kind is tuple:
         return all(map(is_known_by_equality, key))
     if kind is dt.datetime:
         return key.tzinfo is None or key.replace(fold=0).utcoffset() == key.replace(fold=1).utcoffset()
-    return kind in _AS_THEY_ARE or kind in _FORMS
+    return kind in _FORMS
 
 
 def _float(key: float) -> float:
@@ -105,7 +109,13 @@ def _decimal(key: decimal.Decimal) -> decimal.Decimal:
     return key.normalize(_EXACT) if key else decimal.Decimal()
 
 
+def _tuple(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    return key if _AS_THEY_ARE.issuperset(map(type, key)) else tuple(map(_canonical, key))
+
+
 def _datetime(key: dt.datetime) -> dt.datetime:
+    if (key.tzinfo is None or key.tzinfo is dt.timezone.utc) and not key.fold:
+        return key
     offset = key.utcoffset()  # with `fold`: the two instants of a repeated hour are two keys
     naive = key.replace(tzinfo=None, fold=0)
     if offset is None:
@@ -139,7 +149,7 @@ def _nearest_zone(since: dt.timedelta, most: dt.timedelta) -> tuple[dt.timezone,
 
 _FORMS: dict[type, Callable[[Any], Any]] = {
     float: _float,
-    tuple: lambda key: tuple(map(_canonical, key)),
+    tuple: _tuple,
     frozenset: lambda key: frozenset(map(_canonical, key)),
     decimal.Decimal: _decimal,
     dt.datetime: _datetime,

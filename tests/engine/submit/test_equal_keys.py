@@ -15,12 +15,8 @@ from hypothesis import strategies as st
 
 from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.errors import CodecMismatch, StateError, UnsupportedValue
-from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.errors import CodecMismatch, StateError
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.state_backends.contract import Fence
-from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from tests.support.keys import KEYS, UTC, identity
@@ -87,90 +83,12 @@ def test_random_keys_are_counted_by_what_they_are(waves: list[list[Any]], tasks:
     assert sorted(found, key=repr) == sorted(Counter(identity(key) for wave in waves for key in wave).items(), key=repr)
 
 
-class Namespace:
-    """One namespace, wave by wave, each by a state of its own."""
-
-    def __init__(self) -> None:
-        self.provider = MemoryStateProvider()
-        self.waves = 0
-
-    def wave(self, **options: Any) -> KeyValueState[Any, Any]:
-        state: KeyValueState[Any, Any] = KeyValueState(self.provider.open("t:count-0"), **options)
-        winner = f"{self.waves:032x}" if self.waves else ""
-        self.waves += 1
-        state.begin(AttemptScope(Fence(1, self.waves), self.waves - 1, f"{self.waves:032x}", self.waves - 2, winner))
-        return state
-
-    @property
-    def header(self) -> str:
-        return self.provider.open("t:count-0").head().codec
-
-
-def test_equal_keys_of_several_types_stay_apart_in_a_state() -> None:
-    state = Namespace().wave()
-    keys = [1, 1.0, True, Decimal(1), ("x", 1), ("x", True), ("x", 1.0)]
-    for number, key in enumerate(keys):
-        state[key] = number
-    state.prefetch(set(keys))
-    assert [state[key] for key in keys] == list(range(7))
-    assert state.get_many([1, ("x", True), 2]) == {1: 0, ("x", True): 5}
-    with pytest.raises(UnsupportedValue, match="get_many"):
-        state.get_many([1, True])
-    assert state.delete(True) == 2
-    assert len(state) == 6
-    assert (state.get(True), state[1], state[1.0]) == (None, 0, 1)
-
-
 def test_a_key_in_two_tasks_is_told_as_that() -> None:
     memory = {"topology.state.provider": "memory"}
     with pytest.raises(StateError, match=r"several tasks: 0, 1"):
         count([["apple"]], 2, memory, "all").state("count")
     with pytest.raises(StateError, match="different keys"):
         count([[1, True]], 2, memory).state("count")
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_an_older_namespace_goes_on_with_keys_of_one_spelling(reads: bool) -> None:
-    namespace = Namespace()
-    old = namespace.wave(key_codec=MsgpackCodec())
-    old.put_many({"a": 1, ("b", 2): 2, 1.5: 3, None: 4})
-    old.commit()
-    state = namespace.wave()
-    if reads:
-        assert [state.get(key) for key in ("a", ("b", 2), 1.5, None)] == [1, 2, 3, 4]
-    state.put_many({"a": 10, ("b", 2): 20, ("c", True): 5})
-    state.commit()
-    assert namespace.header == "keys msgpack/1, values msgpack/1"
-    assert dict(namespace.wave()) == {"a": 10, ("b", 2): 20, 1.5: 3, None: 4, ("c", True): 5}
-
-
-@pytest.mark.parametrize("key", [0.0, Decimal("1.0"), FIRST, dt.time(1, tzinfo=UTC), ("a", (-0.0,)), 0j], ids=repr)
-@pytest.mark.parametrize("use", ["get", "put", "delete"])
-def test_an_older_namespace_refuses_a_key_of_several_spellings(key: Any, use: str) -> None:
-    namespace = Namespace()
-    old = namespace.wave(key_codec=MsgpackCodec())
-    old.put("a", 1)
-    old.commit()
-    state = namespace.wave()
-    with pytest.raises(CodecMismatch, match="migrate copy"):
-        state.put(key, 1) if use == "put" else getattr(state, use)(key)
-    with pytest.raises(CodecMismatch):  # a bolt that goes on after it
-        state.prepare_commit(1)
-    namespace.waves -= 1
-    state = namespace.wave()
-    state.prefetch([key, "a"])  # by its grouping, although the bolt does not use it as a key
-    assert state["a"] == 1
-
-
-def test_a_new_namespace_takes_each_key_and_is_refused_by_an_older_version() -> None:
-    namespace = Namespace()
-    state = namespace.wave()
-    state.put_many({Decimal("1.0"): 1, "a": 2})
-    state.commit()
-    assert namespace.header == "keys msgpack/2, values msgpack/1"
-    assert namespace.wave().get(Decimal("1.00")) == 1
-    with pytest.raises(CodecMismatch):
-        namespace.wave(key_codec=MsgpackCodec()).get("a")
 
 
 def test_a_job_goes_on_with_older_namespaces(tmp_path: Path) -> None:
