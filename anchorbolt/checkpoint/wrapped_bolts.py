@@ -65,6 +65,11 @@ class WrappedBolt(ABC):
     def outcome(self) -> TaskOutcome:
         return TaskOutcome()
 
+    @property
+    def kept_bolt(self) -> object | None:
+        """The user's bolt, if it executes the tuples of more than one wave."""
+        return None
+
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
         """Start a phase of a batch under a new attempt of the task, in a transactional topology: before `begin`."""
 
@@ -127,6 +132,11 @@ class CheckpointTupleForwarder(WrappedBolt):
         self._is_new = True  # it has not executed a blob yet
         collector.close()
         self._prepare(conf)
+
+    @property
+    def kept_bolt(self) -> object | None:
+        bolt: object = self._bolt
+        return bolt
 
     def _prepare(self, conf: Mapping[str, Any]) -> None:
         self._call("prepare", conf, self._context, *(() if self._basic else (self._collector,)))

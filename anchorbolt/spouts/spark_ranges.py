@@ -56,6 +56,8 @@ class SparkTransactionalSpout(BatchSpout):
         self.fields = tuple(fields)
         self.start = start
         self.attempt_field = attempt_field
+        self.accepts_loss = False
+        """Whether rows that are gone may be left out. The engine sets it to `topology.state.accept.loss` of the run."""
 
     @abstractmethod
     def latest(self, spark: SparkSession, start: Any) -> Any:

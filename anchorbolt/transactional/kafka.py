@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -17,16 +18,23 @@ from anchorbolt.transactional.kafka_offsets import (
     KafkaOffsets,
     PartitionRange,
     TopicState,
-    check_batch,
+    lost_before,
     messages_behind,
     next_offsets,
+    readable_ranges,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_log = logging.getLogger("anchorbolt.transactional")
+
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 _DECODED = ("key", "value")
+_SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key:string,value:binary>>"
+)
 _LOOK_S = 1.0  # between two looks for new partitions while there are no messages
 
 
@@ -38,9 +46,10 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
     messages in order. A partition that is added to a topic, or a topic that a later run adds, is read from its start.
 
     Messages must stay in Kafka until their batch has committed. If some are gone, or a topic was deleted and created
-    again, the run stops with `StateRegressed`. Messages of transactions that were not committed are left out, unless
-    `options` sets `isolation.level` otherwise. No consumer group is used, and nothing is committed to Kafka: the
-    topology stores the offsets with its progress.
+    again, the run stops with `StateRegressed`; a run with `topology.state.accept.loss` leaves out messages that are
+    gone before they were read, and warns of each range. Messages of transactions that were not committed are left out,
+    unless `options` sets `isolation.level` otherwise. No consumer group is used, and nothing is committed to Kafka:
+    the topology stores the offsets with its progress.
 
     While Kafka does not answer, the spout waits for the time that Kafka's own client waits (`default.api.timeout.ms`,
     60 s). Then it raises `SourceUnavailable`.
@@ -98,6 +107,7 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
         self._lock = threading.Lock()
         self._client: KafkaClient | None = None
         self._seen: Mapping[str, TopicState] = {}
+        self._told: set[PartitionRange] = set()  # the lost messages that were warned of
         self._idle: tuple[Any, Any, float] | None = None  # the start and ends of a look that found nothing, and when
 
     def latest(self, spark: SparkSession, start: Any) -> Any:
@@ -109,7 +119,9 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
             if idle_start == start and now < looked + _LOOK_S and client.ends() == ends:
                 return None
         topics = self._seen = client.topics(self.topics)
-        found = next_offsets(last, topics, self.max_offsets_per_batch, from_end=self.starting == "latest")
+        lost = lost_before(last, topics) if self.accepts_loss else []
+        self._warn_of(lost)
+        found = next_offsets(last, topics, self.max_offsets_per_batch, from_end=self.starting == "latest", lost=lost)
         self._idle = None if found else (start, {topic: state.ends for topic, state in topics.items()}, now)
         return None if found is None else found.values()
 
@@ -120,11 +132,11 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
         if ranges:
             # Spark would read a topic of the same name, and would wait for offsets that never come.
             topics = list(dict.fromkeys(each.topic for each in ranges))
-            check_batch(first, last, self._connected(spark).topics(topics))
-        else:
-            topic, partitions = next(iter(last.positions.items()))
-            partition, position = next(iter(partitions.items()))
-            ranges = [PartitionRange(topic, partition, position, position)]
+            there = self._connected(spark).topics(topics)
+            ranges, lost = readable_ranges(first, last, there, accepts_loss=self.accepts_loss)
+            self._warn_of(lost)
+        if not ranges:
+            return self._selected(spark.createDataFrame([], _SCHEMA))
         partitions_read: dict[str, dict[int, tuple[int, int]]] = {}
         for each in ranges:
             partitions_read.setdefault(each.topic, {})[each.partition] = (each.start, each.end)
@@ -139,6 +151,9 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
             .option("includeHeaders", str("headers" in self.fields).lower())
             .load()
         )
+        return self._selected(frame)
+
+    def _selected(self, frame: DataFrame) -> DataFrame:
         is_decoded = [self.decode and name in _DECODED for name in self.fields]
         return frame.selectExpr(
             *(
@@ -157,6 +172,20 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
             client, self._client = self._client, None
         if client is not None:
             client.close()
+
+    def _warn_of(self, lost: Sequence[PartitionRange]) -> None:
+        """Warn once of messages that are left out, because they are gone."""
+        for each in lost:
+            if each not in self._told:
+                self._told.add(each)
+                _log.warning(
+                    "partition %d of Kafka's topic %r: the offsets %d to %d are gone before they were read, and are "
+                    "left out, because topology.state.accept.loss is true. Set it for one run only.",
+                    each.partition,
+                    each.topic,
+                    each.start,
+                    each.end - 1,
+                )
 
     def _connected(self, spark: SparkSession) -> KafkaClient:
         with self._lock:

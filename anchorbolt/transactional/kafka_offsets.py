@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,7 +35,8 @@ class KafkaOffsets:
 
     ids: Mapping[str, str] = field(default_factory=dict)  # by topic
     positions: Mapping[str, ByPartition] = field(default_factory=dict)  # the offset of the next message
-    begins: Mapping[str, ByPartition] = field(default_factory=dict)  # where partitions begin that the batch adds
+    # Where partitions begin that the batch adds, or of which it skips messages that are gone.
+    begins: Mapping[str, ByPartition] = field(default_factory=dict)
 
     @classmethod
     def from_values(cls, values: Any) -> KafkaOffsets:
@@ -61,14 +62,19 @@ class KafkaOffsets:
         """Yield the ranges of the batch that goes from `start` to these offsets, without empty ones."""
         for topic, ends in self.positions.items():
             for partition, end in sorted(ends.items()):
-                first = start.positions.get(topic, {}).get(partition)
-                first = self.begins[topic][partition] if first is None else first
+                first = self.begins.get(topic, {}).get(partition)
+                first = start.positions[topic][partition] if first is None else first
                 if first < end:
                     yield PartitionRange(topic, partition, first, end)
 
 
 def next_offsets(
-    last: KafkaOffsets, topics: Mapping[str, TopicState], most: int, *, from_end: bool
+    last: KafkaOffsets,
+    topics: Mapping[str, TopicState],
+    most: int,
+    *,
+    from_end: bool,
+    lost: Collection[PartitionRange] = (),
 ) -> KafkaOffsets | None:
     """Return where the next batch ends; None if there is nothing new.
 
@@ -77,15 +83,19 @@ def next_offsets(
         topics: The topics that are read, as they are now.
         most: How many offsets the batch has at most, or one of each partition if that is more.
         from_end: Whether the very first batch begins at the end of the topics.
+        lost: What `lost_before` found, if the batch may begin behind it.
 
     Raises:
-        StateRegressed: A topic was deleted and made again, or messages that were not read yet are gone.
+        StateRegressed: A topic was deleted and made again, or other messages that were not read yet are gone.
     """
-    check_topics(last, topics)
+    skipped = {(each.topic, each.partition): each.end for each in lost}
+    check_topics(last, topics, skipped)
     is_first = not last.positions
     waiting: dict[tuple[str, int], int] = {}
     positions = {topic: dict(each) for topic, each in last.positions.items()}
     begins: dict[str, dict[int, int]] = {}
+    for (topic, partition), behind in skipped.items():
+        begins.setdefault(topic, {})[partition] = positions[topic][partition] = behind
     for topic, state in topics.items():
         for partition, end in state.ends.items():
             first = positions.get(topic, {}).get(partition)
@@ -128,19 +138,51 @@ def share_out(waiting: Mapping[tuple[str, int], int], most: int) -> dict[tuple[s
     return shares
 
 
-def check_topics(last: KafkaOffsets, topics: Mapping[str, TopicState]) -> None:
-    """Check that no topic was created again, and that no unread message is gone. Raises `StateRegressed`."""
+def lost_before(last: KafkaOffsets, topics: Mapping[str, TopicState]) -> list[PartitionRange]:
+    """Return the messages that are gone before any batch has read them, because their topic begins behind them."""
+    return [
+        PartitionRange(topic, partition, position, state.begins[partition])
+        for topic, state in topics.items()
+        for partition, position in sorted(last.positions.get(topic, {}).items())
+        if position < state.begins.get(partition, 0)
+    ]
+
+
+def check_topics(
+    last: KafkaOffsets, topics: Mapping[str, TopicState], skipped: Collection[tuple[str, int]] = ()
+) -> None:
+    """Check that no topic was created again, and that no unread message is gone. Raises `StateRegressed`.
+
+    Messages that are gone from `skipped` partitions are accepted.
+    """
     for topic, state in topics.items():
         _check_id(topic, last.ids.get(topic, ""), state.id)
         for partition, position in last.positions.get(topic, {}).items():
-            _check_range(state, PartitionRange(topic, partition, position, position))
+            if (topic, partition) not in skipped:
+                _check_range(state, PartitionRange(topic, partition, position, position))
 
 
-def check_batch(start: KafkaOffsets, end: KafkaOffsets, topics: Mapping[str, TopicState]) -> None:
-    """Check that a batch can be read (again). Raises `StateRegressed`."""
+def readable_ranges(
+    start: KafkaOffsets, end: KafkaOffsets, topics: Mapping[str, TopicState], *, accepts_loss: bool
+) -> tuple[list[PartitionRange], list[PartitionRange]]:
+    """Return the ranges of a batch, which can be read (again), and what of them is gone and left out.
+
+    Raises:
+        StateRegressed: A topic was created again, or messages are gone; with `accepts_loss`, only if they are missing
+            at the end of a partition.
+    """
+    ranges, lost = [], []
     for each in end.ranges_from(start):
-        _check_id(each.topic, end.ids.get(each.topic, ""), topics[each.topic].id)
-        _check_range(topics[each.topic], each)
+        state = topics[each.topic]
+        _check_id(each.topic, end.ids.get(each.topic, ""), state.id)
+        first = min(max(each.start, state.begins.get(each.partition, 0)), each.end) if accepts_loss else each.start
+        if first > each.start:
+            lost.append(each._replace(end=first))
+        if first == each.end:
+            continue
+        ranges.append(each._replace(start=first))
+        _check_range(state, ranges[-1])
+    return ranges, lost
 
 
 def _check_id(topic: str, expected: str, found: str) -> None:
@@ -166,9 +208,10 @@ def _check_range(state: TopicState, batch: PartitionRange) -> None:
         if start < first
         else "The partition has lost messages, or the topic was deleted and created again"
     )
+    way_on = "Or go on without them: set topology.state.accept.loss to true for one run. " if start < first else ""
     raise StateRegressed(
         f"partition {partition} of Kafka's topic {topic!r} is to be read from {wanted} on, but has {found}. {reason}. "
-        "Restore the messages. Or give the topology another id: it reads the messages that are left.",
+        f"Restore the messages. {way_on}Or give the topology another id: it reads the messages that are left.",
         expected=wanted,
         found=found,
     )

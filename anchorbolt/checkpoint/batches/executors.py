@@ -51,6 +51,10 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
         self._hand_offs = hand_offs
         super().__init__(None, conf, context, collector, forward)
 
+    @property
+    def kept_bolt(self) -> object | None:
+        return None
+
     def _prepare(self, conf: Mapping[str, Any]) -> None:
         """Do nothing: each batch has an instance of its own."""
 

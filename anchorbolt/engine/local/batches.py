@@ -13,10 +13,10 @@ from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.local.levels import run_levels
+from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.emitter_task import run_emitter_task
-from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LocalBatchRunner:
-    """Runs processing phases on threads, each with instances of its own, and commit phases on the wave's thread.
+    """Runs processing phases on threads, each with workers of its own, and commit phases on the wave's thread.
 
     The order of the tasks within a phase follows from the seed; how the phases of several batches overlap does not.
     """
@@ -47,10 +47,10 @@ class LocalBatchRunner:
         self._seed = seed
         self._directory = directory
         self.read_files = read_files
-        self._registry = InstanceRegistry()  # of the commit phase
+        self._workers = Workers(seed)  # of the commit phase
         self._lock = threading.Lock()
         self._is_closed = False
-        self._free: list[InstanceRegistry] = []  # of processing phases that have ended
+        self._free: list[Workers] = []  # of processing phases that have ended
         self._background = Background(self._process)
         self.waves = BatchWaves(plan, self._background.start)
         self._ranges: LocalRanges | None = None
@@ -66,11 +66,11 @@ class LocalBatchRunner:
             pipeline.session = self._ranges.session
 
     def run_commit(self, current: Round) -> list[TaskReport]:
-        return run_levels(self._commit_plan, (), current, self._registry, self._order(current))
+        return run_levels(self._commit_plan, (), current, self._workers, self._order(current))
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         for task in tasks:
-            self._registry.handle(self._commit_plan, checkpoint, task, current)
+            self._workers.handle(self._commit_plan, checkpoint, task, current)
 
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
         raise AssertionError("the driver's process commits by itself")
@@ -79,9 +79,9 @@ class LocalBatchRunner:
         self._background.close()
         with self._lock:
             self._is_closed = True
-        self._registry.close_run(self._commit_plan.run_id)
-        for registry in self._free:
-            registry.close_run(self._plan.run_id)
+        self._workers.close_run(self._commit_plan.run_id)
+        for workers in self._free:
+            workers.close_run(self._plan.run_id)
 
     def _process(self, current: Round, cancellation: Cancellation) -> list[TaskReport]:
         def check() -> None:
@@ -89,7 +89,7 @@ class LocalBatchRunner:
                 raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
 
         with self._lock:
-            registry = self._free.pop() if self._free else InstanceRegistry()
+            workers = self._free.pop() if self._free else Workers(self._seed)
         try:
             rows: list[Envelope] = []
             if self._ranges is not None:
@@ -97,15 +97,15 @@ class LocalBatchRunner:
                 rows.extend(self._ranges.rows(current, cancellation))
             for task in self._plan.tasks.get(self._plan.batch_spout, ()):
                 check()
-                rows.extend(run_emitter_task(self._plan, task, current, registry, self._pipeline))
-            return run_levels(self._plan, rows, current, registry, self._order(current), check)
+                rows.extend(run_emitter_task(self._plan, task, current, workers.choose(task), self._pipeline))
+            return run_levels(self._plan, rows, current, workers, self._order(current), check)
         finally:
             with self._lock:
                 is_kept = not self._is_closed
                 if is_kept:
-                    self._free.append(registry)
+                    self._free.append(workers)
             if not is_kept:  # the run has ended without waiting for this phase, which was given up
-                registry.close_run(self._plan.run_id)
+                workers.close_run(self._plan.run_id)
 
     def _order(self, current: Round) -> random.Random:
         return random.Random(f"{self._seed}/{current.fence.seq}")

@@ -20,13 +20,13 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.local.batches import LocalBatchRunner
 from anchorbolt.engine.local.levels import run_levels
+from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.spouts.driver_spouts import Clock
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.engine.task.commit_task import CommitGroup
-from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.rich import BaseRichSpout
@@ -50,7 +50,8 @@ class LocalCluster:
         """Create a cluster.
 
         Args:
-            seed: Decides the order in which tasks run and blobs arrive.
+            seed: Decides the order in which tasks run and blobs arrive, and which instance of a bolt runs a task's
+                next wave: as on Spark, a task has an instance in each of two workers.
             clock: Returns the seconds by which tuple trees time out, tick tuples are due and the ages of messages
                 are measured. A test passes a `ManualClock`.
         """
@@ -89,7 +90,7 @@ class LocalCluster:
             batches = LocalBatchRunner(plan, self._seed, partial(_read_files, topology.name), self._directory)
             return handle(runner=batches, waves=batches.waves, listener=on_wave)
         source = _Source(plan, folder, self._clock)
-        runner = _LocalRunner(plan, source, random.Random(self._seed), self._directory)
+        runner = _LocalRunner(plan, source, self._seed, self._directory)
         return handle(runner=runner, waves=source.waves, listener=on_wave)
 
 
@@ -106,22 +107,20 @@ class _LocalRunner:
 
     slots = 0  # it runs no tasks in other processes
 
-    def __init__(
-        self, plan: ExecutionPlan, source: _Source, order: random.Random, directory: _TemporaryDirectory
-    ) -> None:
+    def __init__(self, plan: ExecutionPlan, source: _Source, seed: int, directory: _TemporaryDirectory) -> None:
         self._plan = plan
         self._source = source
-        self._order = order
+        self._order = random.Random(seed)
         self._directory = directory  # exists as long as the run
-        self._registry = InstanceRegistry()
+        self._workers = Workers(seed)
         self.spouts = source.spouts
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        return run_levels(self._plan, self._source.rows(current), current, self._registry, self._order)
+        return run_levels(self._plan, self._source.rows(current), current, self._workers, self._order)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         for task in tasks:
-            self._registry.handle(self._plan, checkpoint, task, current)
+            self._workers.handle(self._plan, checkpoint, task, current)
 
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
         raise AssertionError("the driver's process commits by itself")
@@ -130,7 +129,7 @@ class _LocalRunner:
         return _read_files(self._plan.topology, files, columns)
 
     def close_instances(self) -> None:
-        self._registry.close_run(self._plan.run_id)
+        self._workers.close_run(self._plan.run_id)
 
 
 class _Source:

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from anchorbolt.checkpoint.ports import Round
+from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
-from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message, reports_in
 
 
@@ -17,7 +17,7 @@ def run_levels(
     plan: ExecutionPlan,
     rows: Iterable[Envelope],
     current: Round,
-    registry: InstanceRegistry,
+    workers: Workers,
     order: random.Random,
     check: Callable[[], None] = lambda: None,
 ) -> list[TaskReport]:
@@ -27,7 +27,7 @@ def run_levels(
         plan: The plan.
         rows: What the spouts send.
         current: The round.
-        registry: The instances of the bolts.
+        workers: Where the tasks run.
         order: Decides the order.
         check: Called before each task; may raise.
     """
@@ -42,7 +42,7 @@ def run_levels(
         for partition in partitions:
             check()
             arriving = _interleaved(inputs[partition], order)
-            waiting.extend(run_bolt_task(plan, level[partition], current, registry, arriving))
+            waiting.extend(run_bolt_task(plan, level[partition], current, workers.choose(level[partition]), arriving))
     return reports_in(waiting, current)
 
 

@@ -13,6 +13,8 @@ from anchorbolt.util.messages import begun, shortened
 
 _STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
+_CAUSED_BY = "Caused by: "
+
 _LOST = re.compile(
     # An executor, with the reason that Spark was given. Spark takes each exit for a task's fault that is not known to
     # be another's, a SIGKILL from outside as well.
@@ -75,6 +77,13 @@ def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard
 def is_loss(text: str) -> bool:
     """Return whether Spark's message is about something that was lost, and not about what a task did."""
     return _loss_in(_without_frames(text)) is not None
+
+
+def cause_in(text: str) -> str:
+    """Return the line of Spark's message with the innermost cause, without what py4j says."""
+    said = _without_frames(text).splitlines() or [""]
+    causes = [line.removeprefix(_CAUSED_BY) for line in said if line.startswith(_CAUSED_BY)]
+    return causes[-1] if causes else said[0]
 
 
 def _loss_in(said: str) -> re.Match[str] | None:

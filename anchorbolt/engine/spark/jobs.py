@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.intake.client import IntakeAddress
-from anchorbolt.engine.spark.job_failures import failure_in
+from anchorbolt.engine.spark.job_failures import cause_in, failure_in
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, live_runs
 from anchorbolt.engine.spark.shuffle_files import ShuffleFiles
@@ -24,13 +24,14 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.round_text import round_to_text
-from anchorbolt.util.messages import shortened
+from anchorbolt.util.messages import begun
 
 _log = logging.getLogger("anchorbolt.engine")
 
 _CLOSE_S = 5.0
 """How long the end of a run waits until its workers have closed their instances."""
 
+_CANCELLED = re.compile(r"cancelled part of cancelled job group")
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 
 
@@ -157,7 +158,14 @@ class RoundJobs:
             rows = self.one_row_each(context.defaultParallelism)
             rows.mapInArrow(self.stage("close", list(run_ids)), ENVELOPE_SCHEMA).toArrow()
         except Exception as error:
-            _log.warning("not all workers have cleaned up, and do it with their next task: %s", shortened(error, 400))
+            reason = cause_in(str(error))
+            if _CANCELLED.search(str(error)):
+                reason = f"Spark gave them no task for it within {_CLOSE_S:g} s"
+            _log.warning(
+                "not all workers have called cleanup of their bolts. Each does so with its next task of this "
+                "application: %s",
+                begun(reason, 400),
+            )
         finally:
             cancel.cancel()
 

@@ -17,6 +17,7 @@ from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
 from anchorbolt.engine.spark.intake.calls_client import report_long_calls
 from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
+from anchorbolt.engine.spark.sources.maps import with_dicts
 from anchorbolt.engine.spark.worker_log import set_up_worker_log, tell_left_out
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
@@ -84,7 +85,8 @@ def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _
         # In a transactional topology the first value of each tuple is the attempt.
         attempts = [] if current.batch is None else [[current.batch.attempt] * batch.num_rows]
         values_of = checked_values if current.checks else pa.Array.to_pylist
-        return SourceRows(DEFAULT_STREAM, batch.num_rows, attempts + list(map(values_of, batch.columns)))
+        columns = [with_dicts(column.type, values_of(column)) for column in batch.columns]
+        return SourceRows(DEFAULT_STREAM, batch.num_rows, attempts + columns)
 
     return _to_arrow(run_spout_task(plan, component, context.partitionId(), current, map(rows_of, batches)))
 

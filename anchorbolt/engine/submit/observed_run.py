@@ -10,6 +10,7 @@ from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.config.masking import Masking, secrets_in
+from anchorbolt.engine.driver.changed_attributes import ChangedAttributes
 from anchorbolt.engine.driver.rounds import Runner
 from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.figures.run_figures import RunFigures
@@ -47,6 +48,7 @@ class ObservedRun:
         if runner.spouts is not None and runner.spouts.rich is not None:
             runner.spouts.rich.have_told(self.figures.add_of_spout)
         self.state_sizes = SizeMeter(plan)
+        self._changed_attributes = ChangedAttributes(plan)
         self._masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
         self._history: HistoryWriter | None = None
@@ -207,6 +209,7 @@ class ObservedRun:
     def _keep(self, report: WaveReport, wave: CommittedWave) -> None:
         """Keep what a committed wave tells."""
         self.figures.add(report, wave.reports)
+        self._changed_attributes.warn(wave.reports)
         letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
         self._letters += letters
         told, failed = (self._recovery.generation, report, wave.reports), wave.round_failures

@@ -173,6 +173,8 @@ class _BoltTask:
                 report.stage_ms = outcome.counters.total_ms("stage")
                 report.seal_ms = outcome.counters.total_ms("seal")
                 report.metrics = instance.emitter.context.metrics.take()
+                if instance.watch is not None and report.tuples_in:
+                    report.changed_attributes = instance.watch.end()
         except Exception as error:
             self._fail(error)
         if instance is not None:

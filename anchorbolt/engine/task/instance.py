@@ -18,6 +18,7 @@ from anchorbolt.checkpoint.sink_executor import SinkExecutor
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor, TaskState, WrappedBolt
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.attributes import AttributeWatch, InitialValues
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.state_backends.cache_budget import CacheBudget
@@ -45,6 +46,7 @@ class Instance:
     fence: Fence = NO_FENCE  # of the round that it was last used in
     txid: int = NOTHING_COMMITTED  # of that round
     base: Committed = NEVER_CHANGED  # where its namespace was when that round began
+    watch: AttributeWatch | None = None  # None if its attributes are not watched
     _position: Committed | None = None
 
     @property
@@ -73,6 +75,18 @@ class Instance:
         if isinstance(self.bolt, SinkExecutor):
             self.bolt.know(current.columns.get(task[0], b""))
         self.bolt.handle(CheckpointTuple(current.txid - 1, Action.INITSTATE))
+        if self.watch is not None:
+            self.watch.begin(current)
+
+    def watch_attributes(self, initial_values: InitialValues) -> None:
+        """Watch the bolt's attributes, unless the bolt is one of Anchorbolt's.
+
+        Args:
+            initial_values: Of the task; for a stateful bolt.
+        """
+        bolt = self.bolt.kept_bolt
+        if bolt is not None and not type(bolt).__module__.startswith("anchorbolt."):
+            self.watch = AttributeWatch(bolt, initial_values if self.is_stateful else None)
 
 
 def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: bool) -> Instance:

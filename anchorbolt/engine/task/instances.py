@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.attributes import InitialValues
 from anchorbolt.engine.task.batch_instances import build_for_batches, new_emitter
 from anchorbolt.engine.task.instance import NEVER_CHANGED, Instance, build
 from anchorbolt.errors import AnchorboltError
@@ -51,6 +52,7 @@ class _Run:
     def __init__(self) -> None:
         self.instances: OrderedDict[TaskKey, Instance] = OrderedDict()  # least recently used first
         self.emitters: dict[TaskKey, KeptEmitter] = {}
+        self.initial_values: defaultdict[TaskKey, InitialValues] = defaultdict(InitialValues)
         self.fence: Fence = NO_FENCE  # of the latest round that has begun here
         self.obtained = 0  # instances in that round
 
@@ -94,6 +96,7 @@ class InstanceRegistry:
                 if plan.batch_spout
                 else build(plan, task, self._budget, tracked=tracked)
             )
+            instance.watch_attributes(run.initial_values[task])
         run.instances[task] = self._last = instance
         run.obtained += 1
         return instance

@@ -64,6 +64,7 @@ class TaskReport:
     error: ReportedError | None = field(default=None, init=False)  # the latest one; not sent if it is None
     tuples_acked: int = 0  # by a bolt in a topology that tracks its tuples, those of earlier waves included
     tuples_failed: int = 0  # in such a topology; otherwise those that a bolt reported
+    changed_attributes: list[str] = field(default_factory=list)  # of the bolt, that another instance does not have
     metrics: Measured = field(default_factory=dict)  # that the component has registered
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared

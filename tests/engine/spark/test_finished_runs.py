@@ -283,3 +283,33 @@ def test_failed_runs_leave_nothing_behind(
         for kind in kinds:
             fail(spark, tmp_path, kind, number)
     assert not lasting_growth(spark, before)
+
+
+class SlowToClose(StatefulBolt):
+    """Does not get its `cleanup` done in the time that a run gives it."""
+
+    def cleanup(self) -> None:
+        time.sleep(3)
+
+
+def test_a_cleanup_that_takes_too_long_is_told_in_our_words(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("anchorbolt.engine.spark.jobs._CLOSE_S", 1.0)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a\n")
+    builder = TopologyBuilder()
+    source = StreamSpout(lambda spark: spark.readStream.text(str(tmp_path / "in")), fields=["word"])
+    builder.set_spout("words", source)
+    builder.set_bolt("slow", SlowToClose(), parallelism=2).fields_grouping("words", "word")
+    conf = {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+    }
+    handle = SparkCluster(spark).submit(builder.create_topology("slow_to_close"), conf, until_empty=True)
+    handle.await_termination(DEADLINE_S)
+    [told] = [each.getMessage() for each in caplog.records if "cleanup" in each.getMessage()]
+    assert "within 1 s" in told
+    assert "py4j" not in told.lower()
+    assert "JavaObject" not in told

@@ -226,11 +226,14 @@ class Driver:
         crash: bool = False,
         rounds: int = 3,
         servers: str = "",
+        accept_loss: bool = False,
         **options: Any,
     ) -> Outcome:
         """Run a topology on a topic until it is empty. With `crash`, the driver fails after a processing phase."""
         spout = KafkaTransactionalSpout(servers or self.servers, topics, FIELDS, **options)
-        return self._run(spout, folder, fails, pending, local=local, crash=crash, rounds=rounds)
+        return self._run(
+            spout, folder, fails, pending, local=local, crash=crash, rounds=rounds, accept_loss=accept_loss
+        )
 
     def run_watched(
         self, folder: str, topic: str, fails: Sequence[int], pending: int, batches: int
@@ -251,8 +254,10 @@ class Driver:
         crash: bool = False,
         rounds: int = 3,
         batches: int = 0,
+        accept_loss: bool = False,
     ) -> Outcome:
         conf = {**conf_in(folder), "topology.max.spout.pending": pending, "topology.max.batch.retries": rounds}
+        conf["topology.state.accept.loss"] = accept_loss
 
         def fail(reached: PointReached) -> None:
             if crash and reached.point is FaultPoint.BATCH_PROCESSED:

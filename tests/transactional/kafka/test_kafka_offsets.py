@@ -16,9 +16,10 @@ from anchorbolt.transactional.kafka_offsets import (
     KafkaOffsets,
     PartitionRange,
     TopicState,
-    check_batch,
+    lost_before,
     messages_behind,
     next_offsets,
+    readable_ranges,
     share_out,
 )
 
@@ -107,10 +108,74 @@ def test_a_batch_is_read_again_only_if_it_is_there() -> None:
     first = following(KafkaOffsets(), {0: (0, 5)})
     second = following(first, {0: (0, 8)})
     for there in (topic({0: (0, 8)}), topic({0: (5, 100)}), topic({0: (5, 8)}, "")):
-        check_batch(first, second, {"t": there})
+        assert readable_ranges(first, second, {"t": there}, accepts_loss=False) == ([PartitionRange("t", 0, 5, 8)], [])
     for gone in (topic({0: (0, 7)}), topic({0: (6, 100)}), topic({0: (0, 8)}, "second")):
         with pytest.raises(StateRegressed):
-            check_batch(first, second, {"t": gone})
+            readable_ranges(first, second, {"t": gone}, accepts_loss=False)
+
+
+def test_lost_messages_are_left_out_if_that_is_accepted_and_the_batches_behind_them_are_whole() -> None:
+    last = following(KafkaOffsets(), {0: (0, 5), 1: (0, 3)})
+    there = {"t": topic({0: (7, 9), 1: (0, 3), 2: (0, 1)})}
+    lost = lost_before(last, there)
+    assert lost == [PartitionRange("t", 0, 5, 7)]
+    found = next_offsets(last, there, 1000, from_end=False, lost=lost)
+    assert found is not None
+    assert [*found.ranges_from(last)] == [PartitionRange("t", 0, 7, 9), PartitionRange("t", 2, 0, 1)]
+    assert lost_before(found, there) == []
+    after = following(found, {0: (7, 12), 1: (0, 3), 2: (0, 1)})
+    assert [*after.ranges_from(found)] == [PartitionRange("t", 0, 9, 12)]
+
+
+def test_a_partition_that_lost_all_its_messages_is_passed_with_a_batch_without_messages() -> None:
+    last = following(KafkaOffsets(), {0: (0, 5)})
+    there = {"t": topic({0: (9, 9)})}
+    found = next_offsets(last, there, 1000, from_end=False, lost=lost_before(last, there))
+    assert found is not None
+    assert [*found.ranges_from(last)] == []
+    assert found.positions == {"t": {0: 9}}
+
+
+def test_a_planned_batch_that_lost_messages_is_read_without_them_if_that_is_accepted() -> None:
+    first = following(KafkaOffsets(), {0: (0, 5), 1: (0, 5)})
+    second = following(first, {0: (0, 8), 1: (0, 8)})
+    there = {"t": topic({0: (6, 100), 1: (20, 20)})}
+    assert readable_ranges(first, second, there, accepts_loss=True) == (
+        [PartitionRange("t", 0, 6, 8)],
+        [PartitionRange("t", 0, 5, 6), PartitionRange("t", 1, 5, 8)],
+    )
+
+
+@pytest.mark.parametrize(
+    "now", [topic({0: (0, 9)}, "second"), topic({0: (0, 4)}), topic({})], ids=["another id", "end before", "gone"]
+)
+def test_a_topic_that_was_created_again_is_refused_though_loss_is_accepted(now: TopicState) -> None:
+    last = following(KafkaOffsets(), {0: (0, 5)})
+    lost = lost_before(last, {"t": now})
+    with pytest.raises(StateRegressed):
+        next_offsets(last, {"t": now}, 1000, from_end=False, lost=lost)
+    with pytest.raises(StateRegressed):
+        readable_ranges(KafkaOffsets(), last, {"t": now}, accepts_loss=True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
+def test_over_random_losses_each_message_is_read_once_or_reported_lost(steps: list[tuple[int, int]]) -> None:
+    last, begin, end = KafkaOffsets(), 0, 0
+    seen: list[int] = []
+    for more, gone in steps:
+        end += more
+        begin = min(begin + gone, end)
+        there = {"t": topic({0: (begin, end)})}
+        lost = lost_before(last, there)
+        found = next_offsets(last, there, 5, from_end=False, lost=lost)
+        if found is not None:
+            first = not last.positions
+            for each in [*lost, *found.ranges_from(last)]:
+                seen += range(each.start, each.end)
+            if first:  # what was gone before the first batch is nobody's
+                seen = [*range(seen[0]), *seen] if seen else seen
+            last = found
+    assert seen == [*range(len(seen))]
 
 
 def test_progress_of_another_spout_is_refused() -> None:

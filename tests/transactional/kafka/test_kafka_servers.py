@@ -165,6 +165,24 @@ def test_messages_that_are_gone_before_they_were_read_are_refused(driver: KafkaD
     driver("kafka.send", topic, {0: ["c", "d"]})
     driver("kafka.delete_before", topic, 0, 3)
     assert driver("run", str(tmp_path), topic) == (before, "StateRegressed")
+    batches, error = driver("run", str(tmp_path), topic, accept_loss=True)
+    assert (error, by_partition(batches)) == ("", {0: ["a", "b", "d"]})
+    driver("kafka.send", topic, {0: ["e"]})
+    batches, error = driver("run", str(tmp_path), topic)
+    assert (error, by_partition(batches)) == ("", {0: ["a", "b", "d", "e"]})
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_batch_in_flight_that_lost_messages_is_read_without_them_if_that_is_accepted(
+    driver: KafkaDriver, tmp_path: Path, gone: int
+) -> None:
+    topic = driver.new_topic(1)
+    driver("kafka.send", topic, {0: ["a", "b"]})
+    driver("run", str(tmp_path), topic, crash=True)
+    driver("kafka.delete_before", topic, 0, gone)
+    assert driver("run", str(tmp_path), topic)[1] == "StateRegressed"
+    batches, error = driver("run", str(tmp_path), topic, accept_loss=True)
+    assert (error, by_partition(batches).get(0, [])) == ("", ["a", "b"][gone:])
 
 
 def test_what_a_producer_has_not_committed_is_left_out(driver: KafkaDriver, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ class RangeReader:
         spec = plan.graph.spouts[plan.batch_spout]
         assert isinstance(spec.spout, SparkTransactionalSpout)
         self._spout = spec.spout
+        self._spout.accepts_loss = plan.settings.accept_state_loss
         self._parallelism = spec.parallelism
         self._stage = RemoteStage("spout", plan.run_id, pickled, self._component)
 

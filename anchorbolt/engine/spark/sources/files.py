@@ -1,4 +1,4 @@
-"""Checks that all files of a batch still exist. Spark itself replays a batch silently without its missing files.
+"""Checks that a batch has all its files, each once. Spark itself replays a batch silently without its missing files.
 
 The checkpoint location names the files: `offsets/<batch>` has one line per source, `{"logOffset": n}` for a source of
 files, and `sources/<source>/<n>` lists the files of n. Every tenth list is `<n>.compact`, which repeats all earlier
@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.engine.spark.locations.file_existence import missing_files
 from anchorbolt.engine.spark.sources.offset_log import offsets_of
+from anchorbolt.engine.spark.sources.read_twice import check_read_once
 from anchorbolt.errors import WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import shortened
@@ -36,10 +37,11 @@ class SourceFiles:
         self.checked: list[str] = []  # the files of the batch that was checked last, as Spark's log names them
 
     def check(self, batch_id: int, offsets: bytes, txid: int, *, failed: bool = False) -> None:
-        """Raise `WaveFailed` if files of a batch are missing; `offsets` is the content of `offsets/<batch_id>`.
+        """Raise `WaveFailed` if files of a batch are missing or would be read twice.
 
-        A file that exists now existed when Spark planned the batch. Files that are not on the local file system are
-        checked only in the first batch of a run, and if the batch has `failed`: a later one was planned just now.
+        `offsets` is the content of `offsets/<batch_id>`. A file that exists now existed when Spark planned the batch.
+        Files that are not on the local file system are checked only in the first batch of a run, and if the batch has
+        `failed`: a later one was planned just now.
         """
         self.checked = []
         ends = _log_offsets(offsets)
@@ -68,6 +70,7 @@ class SourceFiles:
                 "again; to continue without their rows, put empty files in their place.",
                 txid=txid,
             )
+        check_read_once(self._session, files, batch_id, txid)
         self._ends = (batch_id, ends)
 
     def _logged(self, source: str, number: int) -> list[str]:
