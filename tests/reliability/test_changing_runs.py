@@ -185,7 +185,7 @@ class Runs(RuleBasedStateMachine):
         before = observe(strike)
         try:
             handle = self.cluster.submit(topology(spouts, *parallelism), conf, until_empty=False)
-            settled(handle, spouts)
+            settled(handle, spouts, self.folder / letters / "replay" if letters else None)
             handle.stop()
             handle.await_termination(60)
         except TopologyError:  # there are messages in flight, and no ackers
@@ -234,18 +234,17 @@ def topology(spouts: list[str], tasks: int, checks: int) -> Topology:
     return builder.create_topology("changing")
 
 
-def settled(handle: Any, spouts: list[str]) -> None:
-    """Wait until the spouts have only messages that a bolt keeps; or until the run has died."""
-    deadline = time.monotonic() + 5
+def settled(handle: Any, spouts: list[str], replay: Path | None) -> None:
+    """Wait until the spouts have only messages that a bolt keeps, and no letters wait; or until the run has died."""
+    deadline = time.monotonic() + 30
     while handle.failure is None:
         assert time.monotonic() < deadline
         waiting = [word for name in spouts for word in BROKERS[0].waiting[name]]
-        replays = handle._runner.spouts.replays
-        is_waiting = replays is not None and replays.is_waiting
-        if (handle.reports or spouts) and all(word.startswith("keep") for word in waiting) and not is_waiting:
+        letters = list(replay.glob("*.jsonl")) if replay is not None else []
+        if (handle.reports or spouts) and all(word.startswith("keep") for word in waiting) and not letters:
             return
         time.sleep(0.005)
 
 
-TestRuns = pytest.mark.slow(pytest.mark.timeout(300)(Runs.TestCase))
+TestRuns = pytest.mark.slow(pytest.mark.thorough(pytest.mark.timeout(600)(Runs.TestCase)))
 TestRuns.settings = settings(max_examples=25, stateful_step_count=6, deadline=None)
