@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MOST_NAMES = 1000
 _DIGITS, _SCALE = 38, 18  # of a decimal, as Spark has them by default
 _LIST_TYPES = (list, tuple, set, frozenset)
+_EVOLVED = {b"evolved": b"1"}
 _MICROSECOND = dt.timedelta(microseconds=1)
 _AS_OTHERS: dict[type, Callable[[Any], Any]] = {
     uuid.UUID: str,
@@ -260,12 +261,17 @@ def _stored(value: Any, kind: pyarrow.DataType) -> Any:
     return convert(value) if convert is not None and is_wanted else value
 
 
-def schema_of(types: Iterable[tuple[str, pyarrow.DataType]]) -> bytes:
-    """Encode columns for the decision record."""
+def schema_of(types: Iterable[tuple[str, pyarrow.DataType]], *, evolved: bool = False) -> bytes:
+    """Encode columns for the decision record; `evolved` if they are not those of the sink's first file."""
     import pyarrow as pa
 
-    data: bytes = pa.schema(list(types)).serialize().to_pybytes()
+    data: bytes = pa.schema(list(types), _EVOLVED if evolved else None).serialize().to_pybytes()
     return data
+
+
+def has_evolved(schema: pyarrow.Schema) -> bool:
+    """Return whether these columns, as `schema_of` encoded them, are not those of the sink's first file."""
+    return bool(schema.metadata) and schema.metadata.items() >= _EVOLVED.items()
 
 
 def read_schema(data: bytes, component: str) -> pyarrow.Schema:

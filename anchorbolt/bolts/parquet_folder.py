@@ -1,9 +1,10 @@
 """Keeps a directory of Parquet files readable as one table, while a sink learns more of its columns.
 
-Spark takes the columns of a directory from its file `_common_metadata`, if there is one, and reads as null a column, or
-a name of a struct, that a file does not have. So files need not be changed when columns are added. One thing no reader
-can bridge: lists whose elements had no type yet, because all were empty, and that turn out to hold something else than
-numbers. Those files are written again, once, when the type is known.
+As long as all files have the same columns, there is nothing to do. Otherwise Spark takes the columns of a directory
+from its file `_common_metadata`, and reads as null a column, or a name of a struct, that a file does not have. So files
+need not be changed when columns are added. One thing no reader can bridge: lists whose elements had no type yet,
+because all were empty, and that turn out to hold something else than numbers. Those files are written again, once, when
+the type is known.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from anchorbolt.bolts.column_types import (
     array_of,
     for_readers,
     grown,
+    has_evolved,
     has_unknown_elements,
     in_file,
     read_schema,
@@ -45,8 +47,12 @@ def tell_columns(folder: Folder, component: str, known: bytes, added: Mapping[st
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    now = read_schema(known, component)
+    has_all = all(read_schema(columns, component) == now for columns in added.values())
+    if has_all and not has_evolved(now) and all(for_readers(field.type) == field.type for field in now):
+        return  # each file has all columns
     by_sink = _by_sink(folder.read(COLUMNS))
-    before, now = by_sink.get(component, b""), read_schema(known, component)
+    before = by_sink.get(component, b"")
     if before == known:
         return
     types = {field.name: field.type for field in now}

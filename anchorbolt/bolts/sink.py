@@ -167,8 +167,8 @@ class ParquetSink(DataFrameSink):
 
     The files are named `part-<txid>-<component>-<task>.parquet`; a file appears only when it is complete. If a task
     learns more of a column's type in the middle of a wave, it has a second file, `…-<task>-2.parquet`. Read them with
-    `spark.read.parquet(path)`: the file `_common_metadata` tells Spark the columns of all files. A directory belongs to
-    one topology and to one history of its state: a run that starts over needs an empty directory.
+    `spark.read.parquet(path)`: if files have different columns, `_common_metadata` tells Spark all of them. A directory
+    belongs to one topology and to one history of its state: a run that starts over needs an empty directory.
     """
 
     _retry: RetryPolicy = NO_RETRY

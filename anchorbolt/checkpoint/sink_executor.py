@@ -60,6 +60,7 @@ class SinkExecutor(WrappedBolt):
         self._columns = self._new_columns(b"")
         self._writer: Any = None
         self._stream: Any = None
+        self._written: Any = None  # the columns of the file that is being written
         self._rows = 0  # in the file that is being written
 
     @property
@@ -115,7 +116,7 @@ class SinkExecutor(WrappedBolt):
         import pyarrow.parquet as pq
 
         try:
-            if self._writer is not None and self._writer.schema != table.schema:
+            if self._writer is not None and self._written != table.schema:
                 self._finish_file()  # a later value has told more of a column's type
             if self._writer is None:
                 if not self._files:
@@ -123,7 +124,7 @@ class SinkExecutor(WrappedBolt):
                 part = f"-{len(self._files) + 1}" if self._files else ""
                 self._name = f"{self._beginning}{part}.parquet"
                 self._stream = self._folder.create(self._name)
-                self._writer = pq.ParquetWriter(self._stream, table.schema)
+                self._writer, self._written = pq.ParquetWriter(self._stream, table.schema), table.schema
                 reach(FaultPoint.SINK_FILE_BEGUN)
             self._writer.write_table(table)
         except OSError as error:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from anchorbolt.acker.placement import carried_spout_tasks
-from anchorbolt.bolts.column_types import Misfit, grown, read_schema, schema_of
+from anchorbolt.bolts.column_types import Misfit, grown, has_evolved, read_schema, schema_of
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.changed_job import left_behind_after
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
@@ -209,5 +209,6 @@ def _with_columns_of(known: Mapping[str, bytes], files: Sequence[SinkFile]) -> t
         except Misfit as error:
             problem = problem or f"sink {file.component!r}, task {file.task_index}: {error}"
         else:
-            columns[file.component] = schema_of((field.name, field.type) for field in after)
+            evolved = has_evolved(before) or (len(before) > 0 and after != before)
+            columns[file.component] = schema_of(((field.name, field.type) for field in after), evolved=evolved)
     return columns, problem

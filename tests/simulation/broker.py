@@ -49,6 +49,7 @@ class Broker:
             Message(number, fates[choices.pick(len(fates))], 1 + choices.pick(3), 1 + choices.pick(2))
             for number in range(2 + choices.pick(5))
         ]
+        self.left_out = ""  # the spout that the last driver has left out
         self.letters: dict[int, Sequence[DeadLetter]] = {}  # by transaction
         self.reliability = Reliability(world, self)
 

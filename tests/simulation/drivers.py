@@ -91,11 +91,11 @@ def _plan(world: World, name: str) -> ExecutionPlan:
 
 def _spouts(world: World, broker: Broker) -> tuple[str, ...]:
     """Return the rich spouts of a driver, in any order. It leaves one out only if a later driver has to have it."""
-    spouts = list(SPOUTS[: broker.scenario.spouts])
+    spouts, broker.left_out = list(SPOUTS[: broker.scenario.spouts]), ""
     if len(spouts) > 1:
         spouts = spouts[:: (1, -1)[world.choices.pick(2)]]
         if world.choices.pick(3) == 1 and broker.waits_for(spouts[0]):
-            del spouts[0]
+            broker.left_out = spouts.pop(0)
     return tuple(spouts)
 
 

@@ -20,8 +20,10 @@ def read_sink_files(session: SparkSession, files: Mapping[bytes, Sequence[str]],
         columns: All columns that the sink has written so far: the rows have these, in this order.
     """
     target = read_schema(columns, "")
-    if list(files) == [columns] and all(in_file(field.type) == field.type for field in target):
-        return session.read.parquet(*files[columns])
+    if len(files) == 1 and all(in_file(field.type) == field.type for field in target):
+        [(own, locations)] = files.items()
+        if read_schema(own, "") == target:
+            return session.read.parquet(*locations)
     frames = []
     for own, locations in files.items():
         types = {field.name: in_file(field.type) for field in read_schema(own, "")}

@@ -30,7 +30,7 @@ def started(spout: Mock, ends_with: Exception, folder: Mock | None = None) -> Wa
 
 def ended_by(of_the_wave: BaseException, of_the_query: Exception) -> BaseException | None:
     """Return what a run ended by whose wave raised one error and whose streaming query another one."""
-    spout = Mock()
+    spout = Mock(must_recover=False)
     spout.bind_query.side_effect = of_the_wave
     query = started(spout, of_the_query)
     with pytest.raises(type(of_the_wave)):
@@ -84,7 +84,7 @@ def test_what_changed_at_the_checkpoint_location_is_said(said: str, exists: bool
 
 
 def test_the_spout_is_asked_who_took_over_only_after_the_wave_that_lost_java_has_ended() -> None:
-    spout, begun, asked, order = Mock(), threading.Event(), threading.Event(), list[str]()
+    spout, begun, asked, order = Mock(must_recover=False), threading.Event(), threading.Event(), list[str]()
 
     def wave(query_id: str) -> None:
         begun.set()
