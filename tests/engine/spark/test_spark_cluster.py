@@ -178,6 +178,25 @@ def test_cleanup_is_called_at_the_end_of_a_run(spark: SparkSession, tmp_path: Pa
     assert (tmp_path / "cleaned").exists()
 
 
+class CountsInAttribute(RichBolt):
+    """Counts its tuples in an attribute."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute(self, tup: Tuple) -> None:
+        self.counts[tup[0]] += 1
+        self.collector.ack(tup)
+
+
+def test_a_bolt_that_counts_in_an_attribute_is_warned_of_once_by_the_driver(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(spark, one_bolt(CountsInAttribute(), text_spout(write_lines(tmp_path / "in", LINES))), conf_in(tmp_path))
+    [warning] = [each.getMessage() for each in caplog.records if "self.counts" in each.getMessage()]
+    assert "BaseStatefulBolt" in warning
+
+
 def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(spark: SparkSession, tmp_path: Path) -> None:
     topology = one_bolt(Cleaned(tmp_path / "cleaned"), text_spout(write_lines(tmp_path / "in", [["bad"]])))
     conf = conf_in(tmp_path) | {"topology.max.batch.retries": 1}
