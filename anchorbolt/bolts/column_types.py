@@ -133,6 +133,13 @@ def joined(known: pyarrow.DataType, found: pyarrow.DataType) -> pyarrow.DataType
     raise Misfit(f"the column has the type {known}, and the value {found}")
 
 
+def is_whole(kind: pyarrow.DataType) -> bool:
+    """Return whether no value can tell more of a type: it is neither unknown nor one that holds others."""
+    import pyarrow as pa
+
+    return not (pa.types.is_null(kind) or pa.types.is_nested(kind))
+
+
 def is_readable_as(old: pyarrow.DataType, new: pyarrow.DataType) -> bool:
     """Return whether Spark reads files with the type `old` as `new`: it is the same, has more names, or is wider."""
     import pyarrow as pa
@@ -226,9 +233,15 @@ def array_of(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
     """Return a column of these values. Raises `Misfit` if one does not fit, or would lose a part of it."""
     import pyarrow as pa
 
-    kinds = set(map(type, values))
-    if (bytes in kinds and pa.types.is_string(kind)) or (dt.datetime in kinds and pa.types.is_date(kind)):
-        raise Misfit(f"the column has the type {kind}")
+    lost: type | None = None  # what Arrow would take and change
+    if pa.types.is_string(kind):
+        lost = bytes
+    elif pa.types.is_binary(kind):
+        lost = str
+    elif pa.types.is_date(kind):
+        lost = dt.datetime
+    if lost is not None and lost in set(map(type, values)):
+        raise Misfit(f"the column has the type {kind}, and the value is a {lost.__name__}")
     if pa.types.is_timestamp(kind) and any(
         (value.tzinfo is None) != (kind.tz is None) for value in values if type(value) is dt.datetime
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anchorbolt.bolts.column_types import Misfit, array_of, in_file, joined, schema_of, type_of
+from anchorbolt.bolts.column_types import Misfit, array_of, in_file, is_whole, joined, schema_of, type_of
 from anchorbolt.errors import AnchorboltError, BoltError, TopologyError
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.messages import shortened, user_traceback
@@ -93,9 +93,9 @@ class SinkRows:
         """Return the type of a column with these values. Raises `Misfit`."""
         import pyarrow as pa
 
-        if field in self._declared:
-            return self._declared[field]
-        return joined(self._types.get(field, pa.null()), type_of(values))
+        known: pyarrow.DataType = self._types.get(field, pa.null())
+        # `array_of` alone tells whether values fit a type that is whole.
+        return known if field in self._declared or is_whole(known) else joined(known, type_of(values))
 
     def refused(self, batch: TupleBatch) -> dict[int, Refusal]:
         """Return by position the tuples of a batch that do not fit, and why: the others fit together."""

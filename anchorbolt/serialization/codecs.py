@@ -7,7 +7,7 @@ from typing import Any
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
 from anchorbolt.serialization.msgpack_values import pack, pack_many, unpack
-from anchorbolt.util.keys import canonical_key
+from anchorbolt.util.keys import OF_ONE_FORM, canonical_key
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.plain import plain
 
@@ -61,11 +61,15 @@ class MsgpackKeyCodec(MsgpackCodec):
 
     version = 2
     is_canonical = True
-    encode_many = Codec.encode_many
 
     @staticmethod
     def encode(value: Any) -> bytes:
         return pack(canonical_key(value))
+
+    @staticmethod
+    def encode_many(values: Iterable[Any]) -> list[bytes]:
+        keys = list(values)
+        return pack_many(keys if OF_ONE_FORM.issuperset(map(type, keys)) else map(canonical_key, keys))
 
 
 class JsonCodec(Codec):

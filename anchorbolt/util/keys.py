@@ -16,7 +16,7 @@ from anchorbolt.errors import UnsupportedValue
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.plain import plain
 
-_AS_THEY_ARE: frozenset[type] = frozenset({str, int, bytes, bool, type(None), dt.date, dt.timedelta, uuid.UUID})
+OF_ONE_FORM: frozenset[type] = frozenset({str, int, bytes, bool, type(None), dt.date, dt.timedelta, uuid.UUID})
 """Types whose keys have one form only."""
 
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
@@ -33,7 +33,7 @@ def canonical_key(key: Any) -> Any:
     Raises:
         UnsupportedValue: The key is mutable, or is not a plain value, or its tuples are nested too deep.
     """
-    if type(key) in _AS_THEY_ARE:
+    if type(key) in OF_ONE_FORM:
         return key
     try:
         return _canonical(key)
@@ -43,7 +43,7 @@ def canonical_key(key: Any) -> Any:
 
 def _canonical(key: Any) -> Any:
     kind = type(key)
-    if kind in _AS_THEY_ARE:
+    if kind in OF_ONE_FORM:
         return key
     form = _FORMS.get(kind)
     if form is not None:
@@ -64,7 +64,7 @@ def has_one_spelling(key: Any) -> bool:
     supported.
     """
     kind = type(key)
-    if kind in _AS_THEY_ARE:
+    if kind in OF_ONE_FORM:
         return True
     if kind is float:
         return key != 0 and key == key  # type: ignore[no-any-return]
@@ -90,7 +90,7 @@ def is_known_by_equality(key: Any) -> bool:
     and for types that are not plain: these may define their own equality.
     """
     kind = type(key)
-    if kind in _AS_THEY_ARE:
+    if kind in OF_ONE_FORM:
         return True
     if kind is tuple:
         return all(map(is_known_by_equality, key))
@@ -110,7 +110,7 @@ def _decimal(key: decimal.Decimal) -> decimal.Decimal:
 
 
 def _tuple(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    return key if _AS_THEY_ARE.issuperset(map(type, key)) else tuple(map(_canonical, key))
+    return key if OF_ONE_FORM.issuperset(map(type, key)) else tuple(map(_canonical, key))
 
 
 def _datetime(key: dt.datetime) -> dt.datetime:
