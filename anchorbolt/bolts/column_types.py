@@ -240,6 +240,8 @@ def array_of(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
         lost = str
     elif pa.types.is_date(kind):
         lost = dt.datetime
+    elif pa.types.is_integer(kind):
+        lost = float
     if lost is not None and lost in set(map(type, values)):
         raise Misfit(f"the column has the type {kind}, and the value is a {lost.__name__}")
     if pa.types.is_timestamp(kind) and any(
