@@ -22,7 +22,9 @@ def topology(tmp_path: Path) -> Topology:
     (folder / "good.txt").write_bytes(b"tea\ntea\n")
     (folder / "bad [1].txt").write_bytes(b"milk\ncaf\xe9\ntea\n")
     builder = TopologyBuilder()
-    builder.set_spout("lines", StreamSpout(lambda spark: spark.readStream.text(str(folder)), ["line"]))
+    builder.set_spout(
+        "lines", StreamSpout(lambda spark: spark.readStream.text(str(folder), recursiveFileLookup=True), ["line"])
+    )
     builder.set_bolt("count", StatefulBolt(), parallelism=2).fields_grouping("lines", "line")
     return builder.create_topology("undecoded")
 
