@@ -94,8 +94,14 @@ class SinkRows:
         import pyarrow as pa
 
         known: pyarrow.DataType = self._types.get(field, pa.null())
-        # `array_of` alone tells whether values fit a type that is whole.
-        return known if field in self._declared or is_whole(known) else joined(known, type_of(values))
+        if field in self._declared:
+            return known
+        if not is_whole(known):
+            return joined(known, type_of(values))
+        # One value of each type is enough: `array_of` tells whether the others fit a type that is whole.
+        for kind in set(map(type, values)):
+            joined(known, type_of([next(value for value in values if type(value) is kind)]))
+        return known
 
     def refused(self, batch: TupleBatch) -> dict[int, Refusal]:
         """Return by position the tuples of a batch that do not fit, and why: the others fit together."""

@@ -1,7 +1,9 @@
 """Sinks on the driver: what they refuse, what a failure says, and what the outbox keeps."""
 
+import datetime as dt
 import logging
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -40,6 +42,19 @@ def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Pa
     with pytest.raises(BoltError, match=r"word.*int64.*schema=pyarrow\.schema"):
         run(LocalCluster(), one_bolt(ParquetSink(str(tmp_path)), spout))
     assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
+
+
+@pytest.mark.parametrize(
+    ("before", "other"), [(1, Decimal("1.5")), (1.5, True), (dt.datetime(2026, 11, 27), 5), (dt.date(2026, 11, 27), 5)]
+)
+def test_values_that_arrow_would_change_without_an_error_are_refused_too(
+    tmp_path: Path, before: Any, other: Any
+) -> None:
+    spout = FeederSpout(["word"], [[(before,)], [(before,), (other,)]])
+    with pytest.raises(BoltError) as refused:
+        run(LocalCluster(), one_bolt(ParquetSink(str(tmp_path)), spout), NO_RETRIES)
+    assert f"{other!r}, a {type(other).__name__}, does not fit the field 'word'" in refused.value.message
+    assert pq.read_table(tmp_path).to_pylist() == [{"word": before}]
 
 
 @pytest.mark.parametrize(
