@@ -6,7 +6,7 @@ COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter, sleep
 from typing import Any
@@ -300,9 +300,7 @@ class CheckpointSpout:
         then.
         """
         if not self.must_recover and self.record.acked_after(known) != self.record.acked:
-            self._run.log.next_fence()  # so that the write before, if it comes again later, is refused
-            self._last.record = self.record.with_acked(known)
-            self._run.log.write(self._last.record)
+            self._write_again(self.record.with_acked(known))
 
     def begin_batches(self, *, waits: bool) -> None:
         """Note that from now on batches of a transactional topology may be committed; call it before the first wave.
@@ -314,17 +312,17 @@ class CheckpointSpout:
         if waits:
             _raise_first(committer_problems(record, committers))
         if record.committers != committers:
-            self._write_committers(committers)
+            self._write_again(record.with_committers(committers))
 
     def end_batches(self) -> None:
         """Note that no batch is being committed any more; call it when a run has ended well."""
         if self.record.committers:
-            self._write_committers({})
+            self._write_again(self.record.with_committers({}))
 
-    def _write_committers(self, committers: Mapping[str, int]) -> None:
+    def _write_again(self, record: DecisionRecord) -> None:
         self._run.log.next_fence()  # so that the write before, if it comes again later, is refused
-        self._last.record = self.record.with_committers(committers)
-        self._run.log.write(self._last.record)
+        self._last.record = record
+        self._run.log.write(record)
 
     def check_not_overtaken(self) -> None:
         """Check at the end of a run that no newer driver has come: without a wave to run, nothing else notices."""
