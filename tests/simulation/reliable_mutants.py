@@ -104,7 +104,7 @@ the messages of open trees whose spout is left out are acked for nobody
 open trees time out although their spout is left out
     acker.in_flight.inherit: component not in absent -> True
 the last record of a run keeps acks that are confirmed
-    checkpoint.spout.keep_acked: self._run.log.write(...) -> pass
+    checkpoint.spout.keep_acked: self._write_again(...) -> pass
 
 # What the source is told.
 a committed message that is delivered again is dropped without an ack
