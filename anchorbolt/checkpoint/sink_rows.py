@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anchorbolt.bolts.column_types import Misfit, array_of, in_file, is_whole, joined, schema_of, type_of
+from anchorbolt.bolts.column_types import Misfit, array_of, in_file, is_whole, joined, kinds_of, schema_of, type_of
 from anchorbolt.errors import AnchorboltError, BoltError, TopologyError
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.messages import shortened, user_traceback
@@ -69,12 +69,11 @@ class SinkRows:
 
         fields, columns = self._convert(batch.header.fields, batch.columns)
         self._check_fields(fields, batch.header.component)
-        types = {field: self._type_with(field, column) for field, column in zip(fields, columns, strict=True)}
-        arrays = {
-            field: array_of(column, written)
-            for field, column in zip(fields, columns, strict=True)
-            if (written := in_file(types[field])) is not None
-        }
+        types, arrays = {}, {}
+        for field, values in zip(fields, columns, strict=True):
+            types[field], array = self._column(field, values, self._types)
+            if array is not None:
+                arrays[field] = array
         self._types |= types
         self._fields = tuple(fields)
         return pa.table(arrays or {NO_COLUMN: pa.nulls(batch.size, pa.bool_())})
@@ -89,19 +88,20 @@ class SinkRows:
                 component=self._component,
             )
 
-    def _type_with(self, field: str, values: Sequence[Any]) -> pyarrow.DataType:
-        """Return the type of a column with these values. Raises `Misfit`."""
+    def _column(
+        self, field: str, values: Sequence[Any], types: Mapping[str, pyarrow.DataType]
+    ) -> tuple[pyarrow.DataType, pyarrow.Array | None]:
+        """Return the type of a column with these values too, and their array if a file has one. Raises `Misfit`."""
         import pyarrow as pa
 
-        known: pyarrow.DataType = self._types.get(field, pa.null())
-        if field in self._declared:
-            return known
-        if not is_whole(known):
-            return joined(known, type_of(values))
-        # One value of each type is enough: `array_of` tells whether the others fit a type that is whole.
-        for kind in set(map(type, values)):
-            joined(known, type_of([next(value for value in values if type(value) is kind)]))
-        return known
+        kind, kinds = types.get(field, pa.null()), kinds_of(values)
+        if field not in self._declared:
+            # One value of each type is enough for a type that is whole: `array_of` tells whether the others fit.
+            samples = [[_first(values, each)] for each in kinds] if is_whole(kind) else [values]
+            for sample in samples:
+                kind = joined(kind, type_of(sample))
+        written = in_file(kind)
+        return kind, None if written is None else array_of(values, written, kinds)
 
     def refused(self, batch: TupleBatch) -> dict[int, Refusal]:
         """Return by position the tuples of a batch that do not fit, and why: the others fit together."""
@@ -126,21 +126,16 @@ class SinkRows:
             return Refusal(f"{text}\n\n{where}", text)
         accepted = {}
         for field, column in zip(fields, columns, strict=True):
-            before = types.get(field, pa.null())
             try:
-                kind = before if field in self._declared else joined(before, type_of(column))
-                written = in_file(kind)
-                if written is not None:
-                    array_of(column, written)
+                accepted[field], _ = self._column(field, column, types)
             except Misfit as error:
-                value = column[0]
+                value, before = column[0], types.get(field, pa.null())
                 column_type = "" if pa.types.is_null(before) else f" ({before})"
                 return Refusal(
                     f"sink {self._component!r}: the value {shortened(value, 100)}, a {type(value).__name__}, does not "
                     f"fit the field {field!r}{column_type} of {batch.header.component!r}: {error}. If such values are "
                     f"right, declare the column's type: schema=pyarrow.schema([({field!r}, …)])."
                 )
-            accepted[field] = kind
         types |= accepted
         return None
 
@@ -154,6 +149,10 @@ class SinkRows:
             tuple_text=tuple_text,
             user_traceback=refusal.user_traceback,
         )
+
+
+def _first(values: Sequence[Any], kind: type) -> Any:
+    return next(value for value in values if type(value) is kind)
 
 
 def without(batch: TupleBatch, refused: Mapping[int, Refusal]) -> TupleBatch:

@@ -62,6 +62,10 @@ class AttributeWatch:
     def __init__(self, bolt: object, initial_values: InitialValues | None) -> None:
         """Create it; `initial_values` are those of a stateful bolt's task, None for a plain bolt."""
         self._bolt = bolt
+        # Until Python 3.12 the interpreter reads attributes slowly from an object whose `__dict__` was asked for, and
+        # fast from one that was given a dict.
+        if type(getattr(bolt, "__dict__", None)) is dict:
+            object.__setattr__(bolt, "__dict__", {**vars(bolt)})
         self._initial_values = initial_values
         self._fence: Fence | None = None
         self._before: dict[str, Digest] | None = None
