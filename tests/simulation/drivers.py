@@ -82,7 +82,12 @@ def _plan(world: World, name: str) -> ExecutionPlan:
         backpressure=False,  # it compares times
         intake_tuples=3,
     )
-    topology = simulated_topology(scenario, _spouts(world, broker))
+    topology = simulated_topology(
+        scenario,
+        _spouts(world, broker),
+        parts_tasks=1 + (world.choices.by_seed(3) + world.drivers) % 3,
+        has_audit=world.choices.by_seed(2) * world.drivers % 2 == 1,
+    )
     former = former_ackers(topology, world.store, settings)
     conf: Mapping[str, Any] = {BROKER: broker}
     ackers = 1 + world.choices.pick(3)

@@ -133,10 +133,21 @@ class Effects(BaseStatefulBolt[KeyValueState[str, Any]]):
         self.state.put(KEPT, kept)
 
 
-def add_reliable_part(builder: TopologyBuilder, scenario: Scenario, spouts: Sequence[str]) -> None:
+class Audit(BaseBasicBolt):
+    """Takes all parts and does nothing. A driver has it or not."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        assert tup["number"] >= 0
+
+
+def add_reliable_part(
+    builder: TopologyBuilder, scenario: Scenario, spouts: Sequence[str], *, parts_tasks: int, has_audit: bool
+) -> None:
     """Add these rich spouts and their bolts."""
-    parts = builder.set_bolt("parts", Parts(), 2)
+    parts = builder.set_bolt("parts", Parts(), parts_tasks)
     for spout in spouts:
         builder.set_spout(spout, Queue(is_stable=scenario.is_stable), scenario.tasks)
         parts.shuffle_grouping(spout)
     builder.set_bolt(EFFECTS, Effects(), 2).fields_grouping("parts", "number", "part")
+    if has_audit:
+        builder.set_bolt("audit", Audit()).shuffle_grouping("parts")

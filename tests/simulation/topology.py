@@ -91,15 +91,17 @@ class Count(Remember):
 
 
 @cache
-def simulated_topology(scenario: Scenario, spouts: tuple[str, ...] = ()) -> Topology:
-    """Return the topology of a scenario, with these rich spouts."""
+def simulated_topology(
+    scenario: Scenario, spouts: tuple[str, ...] = (), *, parts_tasks: int = 2, has_audit: bool = False
+) -> Topology:
+    """Return the topology of a scenario, with these rich spouts and so many tasks of their first bolt."""
     builder = TopologyBuilder()
     if scenario.has_stream:
         # Where a driver runs spouts itself, it would run a feeder spout, too.
         lines = StreamSpout(_no_source, ["line"]) if scenario.is_reliable else FeederSpout(["line"])
         _add_lines(builder, lines)
     if scenario.is_reliable:
-        add_reliable_part(builder, scenario, spouts)
+        add_reliable_part(builder, scenario, spouts, parts_tasks=parts_tasks, has_audit=has_audit)
     return builder.create_topology(NAME)
 
 
