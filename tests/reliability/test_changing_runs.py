@@ -1,4 +1,4 @@
-"""Random sequences of runs of one topology, whose spouts, ackers, dead letters and parallelism change, with crashes.
+"""Random sequences of runs of one topology, with crashes; spouts, a bolt, ackers, dead letters, parallelism change.
 
 Whatever a run does not have or does not know stays as it is: in the end each message has counted once.
 """
@@ -110,6 +110,14 @@ class Count(StatefulBolt):
         self.collector.ack(tup)
 
 
+class Also(StatefulBolt):
+    """Counts words too, in the runs that have it."""
+
+    def execute(self, tup: Any) -> None:
+        self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
+        self.collector.ack(tup)
+
+
 class Runs(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +136,7 @@ class Runs(RuleBasedStateMachine):
     def begin(self, heals: bool) -> None:
         for kind in ("bad", "keep"):
             self.send("first", kind)
-        self.run_once(list(SPOUTS), (1, 1), 1, "dead", None)
+        self.run_once(list(SPOUTS), (1, 1), 1, "dead", None, also=True)
         BROKERS[0].is_poisoned = not heals
 
     @rule(spout=st.sampled_from(SPOUTS), kind=st.sampled_from(["plain", "plain", "keep", "release", "bad"]))
@@ -142,6 +150,7 @@ class Runs(RuleBasedStateMachine):
         parallelism=st.tuples(st.integers(1, 3), st.integers(1, 3)),
         ackers=st.sampled_from([None, 0, 1, 2]),
         letters=st.sampled_from(["dead", "dead", "other", ""]),
+        also=st.booleans(),
         replays=st.booleans(),
         dies=st.none() | st.tuples(st.sampled_from(POINTS), st.integers(1, 2)),
     )
@@ -151,6 +160,7 @@ class Runs(RuleBasedStateMachine):
         parallelism: tuple[int, int],
         ackers: int | None,
         letters: str,
+        also: bool,
         replays: bool,
         dies: Any,
     ) -> None:
@@ -161,9 +171,11 @@ class Runs(RuleBasedStateMachine):
         waiting = [word for name in spouts for word in BROKERS[0].waiting[name]]
         if BROKERS[0].is_poisoned and any(word.startswith("bad") for word in waiting) and (ackers == 0 or not letters):
             return  # it would fail for good
-        self.run_once(spouts, parallelism, ackers, letters, dies)
+        self.run_once(spouts, parallelism, ackers, letters, dies, also=also)
 
-    def run_once(self, spouts: Any, parallelism: tuple[int, int], ackers: int | None, letters: str, dies: Any) -> Any:
+    def run_once(
+        self, spouts: Any, parallelism: tuple[int, int], ackers: int | None, letters: str, dies: Any, *, also: bool
+    ) -> Any:
         conf = {
             "topology.state.checkpoint.interval.ms": 100,
             "topology.message.timeout.secs": 1,  # so long a stop waits for what is in flight
@@ -172,6 +184,7 @@ class Runs(RuleBasedStateMachine):
             "topology.checkpoint.location": str(self.folder / "place"),
             "topology.dead.letter": str(self.folder / letters) if letters else None,
             "topology.acker.executors": ackers,
+            "topology.state.accept.loss": not also and ackers != 0 and bool(spouts),  # of the state of `also` only
         }
         left = dies[1] if dies else 0
 
@@ -184,7 +197,7 @@ class Runs(RuleBasedStateMachine):
 
         before = observe(strike)
         try:
-            handle = self.cluster.submit(topology(spouts, *parallelism), conf, until_empty=False)
+            handle = self.cluster.submit(topology(spouts, *parallelism, also=also), conf, until_empty=False)
             settled(handle, spouts, self.folder / letters / "replay" if letters else None)
             handle.stop()
             handle.await_termination(60)
@@ -211,17 +224,18 @@ class Runs(RuleBasedStateMachine):
         """Process everything, and check that each message has counted once."""
         self.heal()
         for place in ("other", "dead"):
-            self.run_once(SPOUTS, (1, 1), 1, place, None)
+            self.run_once(SPOUTS, (1, 1), 1, place, None, also=False)
             self.replay(place)
         self.send("first", "release")
         for place in ("other", "dead"):
-            handle = self.run_once(SPOUTS, (1, 1), 1, place, None)
+            handle = self.run_once(SPOUTS, (1, 1), 1, place, None, also=True)
+        assert set(handle.state("also").values()) == {1}  # whatever has counted there while it was there, has once
         counts = {word: count for word, count in handle.state("count").items() if word not in ("handles", "feeder")}
         assert counts == dict.fromkeys(self.sent, 1)
         assert BROKERS[0].waiting == {name: [] for name in SPOUTS}
 
 
-def topology(spouts: list[str], tasks: int, checks: int) -> Topology:
+def topology(spouts: list[str], tasks: int, checks: int, *, also: bool) -> Topology:
     builder = TopologyBuilder()
     bolt = builder.set_bolt("checks", Checks(), checks)
     for name in spouts:
@@ -231,6 +245,8 @@ def topology(spouts: list[str], tasks: int, checks: int) -> Topology:
         builder.set_spout("feeder", FeederSpout(["word"], [[("feeder",)]]))
         bolt.shuffle_grouping("feeder")
     builder.set_bolt("count", Count()).global_grouping("checks")
+    if also:
+        builder.set_bolt("also", Also()).global_grouping("checks")
     return builder.create_topology("changing")
 
 
