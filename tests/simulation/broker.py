@@ -15,6 +15,8 @@ from tests.simulation.violation import Violation
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
+_FIRST, _SECOND = 1, 3  # of each four messages, those whose ids Python calls equal: one spout has both
+
 
 class Message:
     """One message, and what the broker knows of it."""
@@ -86,10 +88,16 @@ class Broker:
         if self.scenario.ids is Ids.NUMBERS:
             return message.number
         text = f"m{message.number}"
-        return text if self.scenario.ids is Ids.TEXTS else f"{text}.{message.deliveries}"
+        if self.scenario.ids is Ids.UNSTABLE:
+            return f"{text}.{message.deliveries}"
+        four, place = divmod(message.number, 4)
+        return (four, place == _SECOND or 1) if place in (_FIRST, _SECOND) else text
 
     def message(self, msg_id: Any) -> Message:
-        number = msg_id if isinstance(msg_id, int) else int(msg_id[1:].partition(".")[0])
+        if isinstance(msg_id, tuple):
+            number = 4 * int(msg_id[0]) + (_SECOND if msg_id[1] is True else _FIRST)
+        else:
+            number = msg_id if isinstance(msg_id, int) else int(msg_id[1:].partition(".")[0])
         return self.messages[number]
 
     def _release(self, is_gone: Any) -> None:

@@ -107,6 +107,8 @@ the last record of a run keeps acks that are confirmed
     checkpoint.spout.keep_acked: self._write_again(...) -> pass
 
 # What the source is told.
+messages whose ids are equal in Python are one
+    acker.message_ids.id_key: pack(...) -> msg_id
 a committed message that is delivered again is dropped without an ack
     engine.spouts.hosted_spout._is_known: self._again.append(...) -> pass
 acks are confirmed before the source knows of them
