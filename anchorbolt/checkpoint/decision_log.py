@@ -17,7 +17,7 @@ from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import StateStorage, regressed
 from anchorbolt.state_backends.encoding import EntryEncoding
-from anchorbolt.state_backends.rules import task_namespace
+from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.state_backends.state import NO_FENCE, Fence
 from anchorbolt.util.locations import Folder
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
@@ -48,7 +48,7 @@ def record_namespace(prefix: str) -> str:
 
 
 def is_record_namespace(name: str) -> bool:
-    return name == record_namespace(name.rpartition(":")[0])
+    return name == record_namespace(prefix_of(name))
 
 
 class DecisionLog:

@@ -27,6 +27,7 @@ from anchorbolt.checkpoint.state_machine import BEFORE_FIRST_BATCH, Action, Phas
 from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
+from anchorbolt.state_backends.rules import prefix_of
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, Fence
 from anchorbolt.util.messages import fields_of, reason_of
 from anchorbolt.util.retry import RetryPolicy
@@ -361,7 +362,7 @@ class CheckpointSpout:
         layout, (record, _) = self._run.layout, records
         if record is None:
             return
-        prefix = self._run.log.namespace.rpartition(":")[0]
+        prefix = prefix_of(self._run.log.namespace)
         for state in affected_states(layout, record, prefix):
             raise state.problem(layout, record, self._run.namespaces.count(state.namespaces))
 

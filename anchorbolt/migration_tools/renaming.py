@@ -24,7 +24,7 @@ from anchorbolt.migration_tools.copy.steps import slices_of
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice, StateProvider, StateStorage
-from anchorbolt.state_backends.rules import task_namespace
+from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.streams.declaration import check_name
 
 
@@ -220,7 +220,7 @@ def _components(record: DecisionRecord, snapshot: TopologySnapshot) -> Iterator[
 
 
 def _names(snapshot: TopologySnapshot, record: DecisionRecord, component: str) -> list[str]:
-    prefix = snapshot.record_namespace.rpartition(":")[0]
+    prefix = prefix_of(snapshot.record_namespace)
     return [task_namespace(prefix, component, index) for index in range(record.parallelism[component])]
 
 

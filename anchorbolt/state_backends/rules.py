@@ -95,6 +95,11 @@ def task_namespace(prefix: str, component: str, index: int) -> str:
     return f"{prefix}:{component}-{index}" if prefix else f"{component}-{index}"
 
 
+def prefix_of(namespace: str) -> str:
+    """Return the prefix in a name that `task_namespace` has made."""
+    return namespace.rpartition(":")[0]
+
+
 def check_attempt(attempt: str) -> None:
     """Raise `ValueError` if `attempt` is not an attempt id: 32 lower-case hexadecimal digits."""
     if not _ATTEMPT.fullmatch(attempt):

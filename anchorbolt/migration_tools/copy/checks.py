@@ -9,6 +9,7 @@ from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools.copy.keys import rewriting
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, known_namespaces
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider
+from anchorbolt.state_backends.rules import prefix_of
 
 
 def source_namespaces(snapshot: TopologySnapshot) -> list[str]:
@@ -46,7 +47,7 @@ def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_cust
     plan = plan_recovery(snapshot.stored, None, snapshot.heads)
     # If the record says COMMITTED, staged attempts are undecided; once their driver is fenced, they stay so.
     # An interrupted rename leaves attempts in namespaces that the topology does not have: nothing depends on them.
-    known = known_namespaces(snapshot.stored, snapshot.record_namespace.rpartition(":")[0])
+    known = known_namespaces(snapshot.stored, prefix_of(snapshot.record_namespace))
     if plan.action is Action.COMMIT or (known.intersection(plan.leftovers) and not taken):
         raise MigrationRefused(
             f"a transaction of {topology!r} is open in {place}: start the topology there once and stop it; this closes "

@@ -24,6 +24,7 @@ from anchorbolt.migration_tools.copy.steps import CopiedNamespace, claimed, copi
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, NamespaceHead, StateProvider, StateStorage
+from anchorbolt.state_backends.rules import prefix_of
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def copy_namespace(
         MigrationRefused: For the same reasons as `copy_topology`.
     """
     _refuse_same(source, target)
-    prefix = namespace.rpartition(":")[0]
+    prefix = prefix_of(namespace)
     if is_record_namespace(namespace):
         raise MigrationRefused(
             f"{namespace} holds the decision record of a topology. Copy the whole topology instead (copy_topology, or "

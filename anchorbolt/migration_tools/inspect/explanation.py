@@ -22,6 +22,7 @@ from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapsho
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.rules import prefix_of
 from anchorbolt.util.locations import Folder
 from anchorbolt.util.messages import shortened
 
@@ -71,7 +72,7 @@ def explain(
     snapshot = read_topology(provider, topology, prefix, folder)
     is_empty = all(head == NamespaceHead() for head in (snapshot.record_head, *snapshot.heads.values()))
     if is_empty and not snapshot.unreadable and (snapshot.copied is None or snapshot.copied.topology != topology):
-        there = sorted(name.rpartition(":")[0] or name for name in provider.namespaces() if is_record_namespace(name))
+        there = sorted(prefix_of(name) or name for name in provider.namespaces() if is_record_namespace(name))
         raise StateError(
             f"{provider.describe()} has no state of topology {topology!r} (prefix of its namespaces: {prefix!r}). It "
             f"has the topologies: {', '.join(there) or '(none)'}. Give --conf with the file of the runs, and start the "
@@ -89,7 +90,7 @@ def explain(
 def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]) -> TopologyReport:
     """Explain a snapshot; `sizes` has the numbers of keys and bytes of the counted namespaces. Pure."""
     record = snapshot.stored or DecisionRecord()
-    prefix = snapshot.record_namespace.rpartition(":")[0]
+    prefix = prefix_of(snapshot.record_namespace)
     known = known_namespaces(record, prefix)
     named = known | known_namespaces(snapshot.copied or record, prefix)
     header = EntryEncoding("", codecs.keys, codecs.values).header
