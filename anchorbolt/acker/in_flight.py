@@ -251,7 +251,7 @@ class InFlight:
             self._cohorts.append(_Cohort(now + self._timeout_s, renewed))
 
     def _drop(self, trees: Sequence[Roots]) -> None:
-        """Forget the deadlines of these trees, among them those that have been closed since the last call."""
+        """Forget the deadlines of these trees, which include those closed since the last call."""
         gone = union_of(trees)
         self._closed, self._closed_count = [], 0
         if len(gone):

@@ -16,9 +16,10 @@ _MOST_IDS = 1 << 24
 
 
 def id_key(msg_id: Any) -> str | int | bytes:
-    """Return what stands for a message id in a dict or set: a str or int itself, any other id as it is packed.
+    """Return the key of a message id in a dict or set: a str or int itself, or the bytes that the id is packed to.
 
-    Two ids are one if they are packed to the same bytes. Python calls `("x", 1)` and `("x", True)` equal.
+    Two ids are one if they are packed to the same bytes. The id itself would not do: Python calls `("x", 1)` and
+    `("x", True)` equal.
     """
     kind = type(msg_id)
     if kind is str or kind is int:
@@ -35,7 +36,7 @@ def id_keys(msg_ids: Sequence[Any]) -> Sequence[str | int | bytes]:
 
 
 def id_of(key: str | int | bytes) -> Any:
-    """Return an id that is equal to the one of which `id_key` returned this."""
+    """Return the message id that has this key."""
     return unpack(key) if type(key) is bytes else key
 
 

@@ -69,7 +69,7 @@ class Redelivery:
                 return Known.NEW
             before = self._emitter[key]
             if before != task_index:
-                self._emitter[key] = task_index  # whoever got it last from the source tells the source
+                self._emitter[key] = task_index  # the task that got it last tells the source
                 self._pending[task_index] += 1
                 if key in self._recalled.get(task_index, ()):  # it comes back
                     self._recalled[task_index].remove(key)

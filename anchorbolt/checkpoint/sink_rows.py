@@ -57,7 +57,7 @@ class SinkRows:
 
     @property
     def schema(self) -> bytes:
-        """The columns so far, encoded, with what is unknown of their types."""
+        """The columns so far, as `schema_of` encodes them; types may still be unknown."""
         return schema_of((field, self._types[field]) for field in self._fields)
 
     def table(self, batch: TupleBatch) -> pyarrow.Table:
