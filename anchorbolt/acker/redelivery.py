@@ -110,8 +110,7 @@ class Redelivery:
             for messages, acked in decided:
                 entry = _Unconfirmed(messages, len(acked))
                 self._unconfirmed.append(entry)
-                for msg_id in acked:
-                    key = id_key(msg_id)
+                for msg_id, key in zip(acked, id_keys(acked), strict=True):
                     task = self._emitter.pop(key, None)
                     self._acked[key] = entry
                     if task is not None:
