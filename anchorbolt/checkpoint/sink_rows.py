@@ -52,7 +52,8 @@ class SinkRows:
         self._task_index = task_index
         self._convert = convert
         self._declared = {field.name: field.type for field in declared or ()}
-        self._types = {field.name: field.type for field in recorded or ()} | self._declared
+        self._recorded = {field.name: field.type for field in recorded or ()}
+        self._types = self._recorded | self._declared
         self._fields: tuple[str, ...] = ()
 
     @property
@@ -133,11 +134,20 @@ class SinkRows:
                 column_type = "" if pa.types.is_null(before) else f" ({before})"
                 return Refusal(
                     f"sink {self._component!r}: the value {shortened(value, 100)}, a {type(value).__name__}, does not "
-                    f"fit the field {field!r}{column_type} of {batch.header.component!r}: {error}. If such values are "
-                    f"right, declare the column's type: schema=pyarrow.schema([({field!r}, …)])."
+                    f"fit the field {field!r}{column_type} of {batch.header.component!r}: {error}. "
+                    f"{self._way_on(field)}"
                 )
         types |= accepted
         return None
+
+    def _way_on(self, field: str) -> str:
+        if field not in self._recorded:
+            return f"If such values are right, declare the column's type: schema=pyarrow.schema([({field!r}, …)])."
+        return (
+            "The sink has files with that type. If such values are right, give them a field of another name, or the "
+            "sink another id, another place and a schema. If they are wrong, set topology.dead.letter to put their "
+            "tuples aside."
+        )
 
     def error(self, refusal: Refusal, tuple_text: str | None) -> BoltError:
         """Return the error that fails the wave for a tuple that does not fit."""
