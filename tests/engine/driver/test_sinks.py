@@ -39,7 +39,7 @@ from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
 def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Path) -> None:
     spout = FeederSpout(["word"], [[(1,)], [(1.5,)]])
-    with pytest.raises(BoltError, match=r"word.*int64.*schema=pyarrow\.schema"):
+    with pytest.raises(BoltError, match=r"'word' \(int64\)"):
         run(LocalCluster(), one_bolt(ParquetSink(str(tmp_path)), spout))
     assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
 
