@@ -95,12 +95,16 @@ class SinkRows:
         """Return the type of a column with these values too, and their array if a file has one. Raises `Misfit`."""
         import pyarrow as pa
 
-        kind, kinds = types.get(field, pa.null()), kinds_of(values)
-        if field not in self._declared:
-            # One value of each type is enough for a type that is whole: `array_of` tells whether the others fit.
-            samples = [[_first(values, each)] for each in kinds] if is_whole(kind) else [values]
-            for sample in samples:
-                kind = joined(kind, type_of(sample))
+        kind, kinds = types.get(field, pa.null()), None
+        if field in self._declared:
+            pass
+        elif is_whole(kind):
+            # One value of each type is enough: `array_of` tells whether the others fit a type that is whole.
+            kinds = kinds_of(values)
+            for each in kinds:
+                joined(kind, type_of([next(value for value in values if type(value) is each)]))
+        else:
+            kind = joined(kind, type_of(values))
         written = in_file(kind)
         return kind, None if written is None else array_of(values, written, kinds)
 
@@ -141,7 +145,9 @@ class SinkRows:
         return None
 
     def _way_on(self, field: str) -> str:
-        if field not in self._recorded:
+        import pyarrow as pa
+
+        if pa.types.is_null(self._recorded.get(field, pa.null())):
             return f"If such values are right, declare the column's type: schema=pyarrow.schema([({field!r}, …)])."
         return (
             "The sink has files with that type. If such values are right, give them a field of another name, or the "
@@ -159,10 +165,6 @@ class SinkRows:
             tuple_text=tuple_text,
             user_traceback=refusal.user_traceback,
         )
-
-
-def _first(values: Sequence[Any], kind: type) -> Any:
-    return next(value for value in values if type(value) is kind)
 
 
 def without(batch: TupleBatch, refused: Mapping[int, Refusal]) -> TupleBatch:

@@ -25,7 +25,7 @@ class Ids(Enum):
     """The message ids of a source."""
 
     NUMBERS = "stable numbers"
-    MIXED = "stable texts, and tuples of which Python calls two equal"
+    MIXED = "stable: texts, and tuples that are equal in Python, two by two"
     UNSTABLE = "another one at each delivery"
 
 

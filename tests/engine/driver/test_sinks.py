@@ -37,9 +37,15 @@ from anchorbolt.util.locations.local_folder import LocalFolder
 from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
 
+def test_a_value_of_no_type_is_to_be_declared_as_long_as_no_file_has_a_type_of_its_column(tmp_path: Path) -> None:
+    spout = FeederSpout(["word"], [[(None,)], [((1, "a"),)]])
+    with pytest.raises(BoltError, match=r"'word'.*schema=pyarrow\.schema"):
+        run(LocalCluster(), one_bolt(ParquetSink(str(tmp_path)), spout))
+
+
 def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Path) -> None:
     spout = FeederSpout(["word"], [[(1,)], [(1.5,)]])
-    with pytest.raises(BoltError, match=r"'word' \(int64\)"):
+    with pytest.raises(BoltError, match=r"'word' \(int64\).*another place and a schema.*topology\.dead\.letter"):
         run(LocalCluster(), one_bolt(ParquetSink(str(tmp_path)), spout))
     assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
 
