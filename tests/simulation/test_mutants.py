@@ -40,6 +40,7 @@ def test_each_mutant_finds_its_guard() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # the model's tests alone take a minute or two
 @pytest.mark.parametrize(
     "mutant",
     [
