@@ -18,6 +18,14 @@ def test_a_tree_of_an_earlier_run_has_the_time_out_of_this_one() -> None:
     assert [in_flight.has_expired(now) for now in (109.0, 110.0)] == [False, True]
 
 
+def test_a_tree_whose_spout_is_left_out_does_not_expire() -> None:
+    in_flight = InFlight("run", {1: ("in", 0)}, 10.0, excludes=False)
+    in_flight.inherit([(7, "in"), (8, "gone")], now=100.0, absent={"gone"})
+    assert in_flight.has_expired(110.0)
+    in_flight.begin({}, 110.0)
+    assert in_flight.expired.tolist() == [7]
+
+
 def wave(in_flight: InFlight, since: float, *, opens: bool, completes: int | None = None) -> int:
     """Run a wave of one message, which was emitted at `since`; return the root of its tree."""
     [rooted] = in_flight.begin({1: [Chunk("default", 1, b"", ("m",), [(1, since)])]}, since + 1)[1]

@@ -11,7 +11,7 @@ With a reliable spout the topology has the part that `reliable_topology` describ
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -90,7 +90,7 @@ class Count(Remember):
         declarer.declare("word", "count", "mark")
 
 
-@cache
+@lru_cache(maxsize=64)
 def simulated_topology(
     scenario: Scenario, spouts: tuple[str, ...] = (), *, parts_tasks: int = 2, has_audit: bool = False
 ) -> Topology:

@@ -10,7 +10,7 @@ rows ─▶ mark ─┬─▶ pass ─┬─▶ partial ─▶ sum (committer, i
 A `Shape` may have only a part of it.
 """
 
-from functools import cache
+from functools import lru_cache
 
 from anchorbolt.topology.graph import Topology
 from anchorbolt.transactional import TransactionalTopologyBuilder
@@ -23,7 +23,7 @@ COUNTERS = 2
 """Tasks of the stateful committer."""
 
 
-@cache
+@lru_cache(maxsize=64)
 def batch_topology(kind: SpoutKind, shape: Shape, emitters: int) -> Topology:
     """Return a topology."""
     builder = TransactionalTopologyBuilder(NAME, "rows", SPOUTS[kind](), emitters)
