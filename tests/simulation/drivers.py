@@ -66,6 +66,9 @@ def drive(world: World, name: str) -> None:
         driver.run_batches()
     else:
         driver.run_mixed(spouts, spouts.rich)
+    if world.broker is not None:  # another driver, which has ended meanwhile, may have left out another one
+        here = {component for component, _ in plan.rich_spout_tasks}
+        world.broker.left_out = next((name for name in SPOUTS[: world.scenario.spouts] if name not in here), "")
 
 
 def _plan(world: World, name: str) -> ExecutionPlan:

@@ -60,9 +60,18 @@ class Words(BaseBasicBolt):
         declarer.declare("tx", "word")
 
 
-def run(cluster: LocalCluster, parallelism: int, kind: str = "opaque", dies_at: int = 0, ends: bool = True) -> None:
+def run(
+    cluster: LocalCluster,
+    parallelism: int,
+    kind: str = "opaque",
+    dies_at: int = 0,
+    ends: bool = True,
+    is_away: bool = False,
+) -> None:
     words = [(word,) for word in "abcabd"]
     spout = OpaqueMemoryTransactionalSpout({0: words}, ["word"], 3)
+    if is_away:
+        spout.disabled_partitions.add(0)
     builder = TransactionalTopologyBuilder("journals", "words", spout)
     builder.set_bolt("copy", Words()).shuffle_grouping("words")
     builder.set_bolt("count", Count(kind, dies_at), parallelism).fields_grouping("copy", "word")
@@ -94,6 +103,18 @@ def test_it_is_refused_while_a_batch_may_be_half_committed(dies_at: int, tasks: 
     run(cluster, 2)
     assert counts() == {"a": 2, "b": 2, "c": 1, "d": 1}
     run(cluster, tasks)
+
+
+@pytest.mark.parametrize("dies_at", [1, 2])
+def test_it_is_refused_after_a_run_whose_source_was_away(dies_at: int) -> None:
+    cluster = LocalCluster()
+    run(cluster, 2, dies_at=dies_at, ends=False)
+    run(cluster, 2, is_away=True)
+    with pytest.raises(TopologyError):
+        run(cluster, 3)
+    run(cluster, 2)
+    assert counts() == {"a": 2, "b": 2, "c": 1, "d": 1}
+    run(cluster, 3)
 
 
 def test_it_is_accepted_if_no_journal_is_kept() -> None:

@@ -107,4 +107,10 @@ a batch that is tried again counts twice in an opaque value
     transactional.values.update_opaque: stored.txid == txid -> False
 what an earlier try did to a key is not taken back
     transactional.maps.OpaqueMap.multi_update: key in stored and stored[key].txid == txid -> False
+
+# Tasks of a committer whose journals a later run needs.
+another number of tasks may commit a batch that is half committed
+    checkpoint.spout.begin_batches: if waits: ... -> pass
+a run that has not committed a waiting batch forgets who began to
+    engine.driver.batches.waves.wait: not self.pipeline.waits -> True
 """

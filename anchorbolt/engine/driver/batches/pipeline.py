@@ -75,7 +75,7 @@ class Pipeline:
         self._start = start
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
         self._slots = Slots(self._log.load_batches(), spout.record.txid)
-        spout.begin_batches(waits=bool(self._slots.found))
+        spout.begin_batches(waits=self.waits)
         self._coordinator = BatchCoordinator(self._plan, self.session)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
@@ -88,6 +88,11 @@ class Pipeline:
     @property
     def is_empty(self) -> bool:
         return not self._flights
+
+    @property
+    def waits(self) -> bool:
+        """Whether a batch of an earlier run is not committed yet: its committers may have begun to commit it."""
+        return any(txid > self._spout.record.txid for txid in self._slots.found)
 
     def fill(self) -> bool:
         """Begin batches while one may begin; return False if `begins_no_more` has kept one from it.

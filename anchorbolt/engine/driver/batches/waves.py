@@ -52,7 +52,8 @@ class BatchWaves:
         finally:
             self._pause.close()
             self.pipeline.close()
-        self._spout.end_batches()
+        if not self.pipeline.waits:
+            self._spout.end_batches()
 
     def stop(self) -> bool:
         self._stopped.set()
