@@ -316,7 +316,7 @@ class CheckpointSpout:
             self._write_again(record.with_committers(committers))
 
     def end_batches(self) -> None:
-        """Note that no batch is being committed any more; call it when a run has ended well."""
+        """Note that no batch is being committed any more; call it when a run has ended well and no batch waits."""
         if self.record.committers:
             self._write_again(self.record.with_committers({}))
 
