@@ -26,7 +26,7 @@ from anchorbolt.bolts.column_types import (
     in_file,
     read_schema,
 )
-from anchorbolt.util.locations import Folder
+from anchorbolt.files import Folder
 
 if TYPE_CHECKING:
     import pyarrow

@@ -18,7 +18,7 @@ from anchorbolt.bolts.base import Bolt
 from anchorbolt.bolts.parquet_folder import tell_columns
 from anchorbolt.errors import SinkUnavailable, StateRegressed, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.util.locations import BaseLocation, Folder, Locations, WorkerLocations, join
+from anchorbolt.files import BaseLocation, Folder, Locations, WorkerLocations, join
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.recovery import check_same_decision
 from anchorbolt.errors import AnchorboltError, Fenced, StateRegressed, StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.files import Folder
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import StateStorage, regressed
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.state_backends.state import NO_FENCE, Fence
-from anchorbolt.util.locations import Folder
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")

@@ -18,8 +18,8 @@ from anchorbolt.checkpoint.sink_executor import OUTBOX, round_folder
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnavailable, StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.files import FileSystemGone, Folder, Locations
 from anchorbolt.state_backends.state import Fence
-from anchorbolt.util.locations import FileSystemGone, Folder, Locations
 from anchorbolt.util.messages import user_traceback
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 

@@ -16,10 +16,10 @@ from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome, WrappedBolt
 from anchorbolt.errors import AnchorboltError, SinkUnavailable
 from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.files import Folder, join
 from anchorbolt.state_backends.state import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
-from anchorbolt.util.locations import Folder, join
 from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:

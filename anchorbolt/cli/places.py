@@ -2,7 +2,7 @@
 
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import Folder, local_path, open_folder
+from anchorbolt.files import Folder, local_path, open_folder
 
 ANOTHER_FILE_SYSTEM = (
     "Commands do not know Spark's Hadoop settings: if fs.defaultFS of the runs is not the local disk, name the place "

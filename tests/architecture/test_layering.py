@@ -23,7 +23,7 @@ LAYERS = (
     ("acker",),
     ("spouts", "bolts"),
     ("state_backends",),
-    ("config", "storm"),
+    ("config", "files", "storm"),
     ("faults",),
     ("streams", "serialization"),
     ("metrics",),
@@ -33,7 +33,7 @@ LAYERS = (
 
 # The only importers of a module, ours or a third party's, as patterns below `anchorbolt`.
 IMPORTERS = {
-    "pyspark": ("engine.spark", "engine.spark.*", "spouts.stream"),
+    "pyspark": ("engine.spark", "engine.spark.*", "files.hadoop.*", "spouts.stream"),
     "redis": ("state_backends.redis.*",),
     "hiredis": ("state_backends.redis.*",),
     "happybase": ("state_backends.hbase.*",),

@@ -11,7 +11,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letters_of
 from anchorbolt.checkpoint.letters.writers import Lines
-from anchorbolt.util.locations import open_folder
+from anchorbolt.files import open_folder
 from anchorbolt.util.retry import NO_RETRY
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import open_folder
+from anchorbolt.files import open_folder
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import ProviderSettings, RedisSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
-from anchorbolt.util.locations import WorkerLocations
+from anchorbolt.files import WorkerLocations
 
 CONFIG = "topology.state.provider.config"
 LOGIN = {"username": None, "passwordEnv": None, "passwordFile": None, "tls": None}

@@ -8,13 +8,13 @@ from zlib import crc32
 from anchorbolt.checkpoint.decision_log import query_id_at
 from anchorbolt.engine.spark.sources import files as source_files
 from anchorbolt.errors import StateCorrupted
+from anchorbolt.files import Folder
 from anchorbolt.state_backends.contract import Fence, SizeLimits, packed_updates, unpacked_updates
 from anchorbolt.state_backends.hbase import layout as hbase_layout
 from anchorbolt.state_backends.redis.addresses import RedisServer
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.storage import RedisStateStorage
 from anchorbolt.state_backends.rules import AttemptRecord
-from anchorbolt.util.locations import Folder
 from tests.fuzz import Target
 
 _NAMESPACE = "word-count:count-0"

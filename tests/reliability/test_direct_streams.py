@@ -8,9 +8,9 @@ import pytest
 from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letters_of
+from anchorbolt.files import open_folder
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
-from anchorbolt.util.locations import open_folder
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 

@@ -6,14 +6,14 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from anchorbolt.util.locations import join
+from anchorbolt.files import join
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
 class SimulatedFolder:
-    """See `anchorbolt.util.locations.Folder`."""
+    """See `anchorbolt.files.Folder`."""
 
     def __init__(self, world: World, location: str) -> None:
         self._world = world
@@ -72,7 +72,7 @@ class SimulatedFolder:
 
 
 class SimulatedLocations:
-    """See `anchorbolt.util.locations.Locations`."""
+    """See `anchorbolt.files.Locations`."""
 
     def __init__(self, world: World) -> None:
         self._world = world

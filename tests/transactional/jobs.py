@@ -15,6 +15,7 @@ from typing import Any
 from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.config.loading import load_conf
+from anchorbolt.files import open_folder
 from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
@@ -27,7 +28,6 @@ from anchorbolt.transactional import (
     TransactionalValue,
     update_transactional,
 )
-from anchorbolt.util.locations import open_folder
 
 Conf = Mapping[str, Any]
 

@@ -13,13 +13,13 @@ from anchorbolt.bolts import FailedException
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.history.segments import read_history
+from anchorbolt.files import open_folder
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.model.failures import failures
 from anchorbolt.ui.model.recorded import observed
 from anchorbolt.ui.schemas import FAILURES
-from anchorbolt.util.locations import open_folder
 from tests.engine.jobs import one_bolt
 from tests.reliability import jobs
 from tests.reliability.jobs import MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt

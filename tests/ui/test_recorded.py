@@ -10,6 +10,7 @@ from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.history.segments import read_history
 from anchorbolt.errors import ConfigError
+from anchorbolt.files import open_folder
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
@@ -17,7 +18,6 @@ from anchorbolt.ui.model.component import component
 from anchorbolt.ui.model.now import now
 from anchorbolt.ui.model.recorded import observed
 from anchorbolt.ui.model.topology import topology
-from anchorbolt.util.locations import open_folder
 from tests.ui.conftest import DEADLINE_S, Client, Count, Split
 from tests.ui.schema_check import problems
 from tests.ui.test_rest import PATHS, WORDS, schema_of

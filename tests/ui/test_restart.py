@@ -10,13 +10,13 @@ import pytest
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.history.segments import HistoryFiles
 from anchorbolt.errors import BoltError
+from anchorbolt.files import open_folder
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.model.failures import failures
 from anchorbolt.ui.model.live import LiveRun
 from anchorbolt.ui.schemas import FAILURES, WAVES
-from anchorbolt.util.locations import open_folder
 from tests.cli.command import wait_until
 from tests.engine.jobs import StatefulBolt
 from tests.ui.conftest import CANARY, DEADLINE_S, Client

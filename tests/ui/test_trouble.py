@@ -16,9 +16,9 @@ from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.history.segments import read_history
 from anchorbolt.engine.submit.start import RunStart
+from anchorbolt.files import open_folder
 from anchorbolt.testing import FeederSpout
 from anchorbolt.ui import UiServer
-from anchorbolt.util.locations import open_folder
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.engine.jobs import word_count

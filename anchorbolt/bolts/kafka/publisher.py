@@ -15,7 +15,7 @@ from anchorbolt.bolts.kafka.reading import messages_of
 from anchorbolt.bolts.sink import SinkFile, SinkRun
 from anchorbolt.errors import AnchorboltError, PlatformError, SinkUnavailable, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.util.locations import Folder, open_folder
+from anchorbolt.files import Folder, open_folder
 from anchorbolt.util.retry import NO_RETRY
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import IO, BinaryIO
 from anchorbolt.bolts.kafka.messages import Message, messages_in
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.errors import SinkUnavailable, StateRegressed
-from anchorbolt.util.locations import Folder, open_folder
+from anchorbolt.files import Folder, open_folder
 
 _ROWS_READ = 5_000  # at once, from a row group of the outbox
 

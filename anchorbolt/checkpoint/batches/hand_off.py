@@ -23,8 +23,8 @@ import cloudpickle
 from anchorbolt.checkpoint.ports import BatchTry, HandOff, TaskKey
 from anchorbolt.errors import StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.files import Folder, join
 from anchorbolt.state_backends.state import Fence
-from anchorbolt.util.locations import Folder, join
 
 _HAND_OFFS = "anchorbolt/hand-offs"  # below the checkpoint location
 _DIGEST_BYTES = 16

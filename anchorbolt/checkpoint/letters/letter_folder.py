@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from itertools import count
 
 from anchorbolt.errors import ConfigError, SinkUnavailable
-from anchorbolt.util.locations import Folder, join
+from anchorbolt.files import Folder, join
 
 _LETTERS, _ENDING = "letters-", ".jsonl"
 _WAITING, _DONE = "replay", "replayed"

@@ -7,7 +7,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.config.providers import ProviderSettings
 from anchorbolt.errors import ConfigError, SerializationError
-from anchorbolt.util.locations import Locations, WorkerLocations
+from anchorbolt.files import Locations, WorkerLocations
 
 REDIS_STREAM = "redis-stream:"
 """The beginning of a `topology.dead.letter` that names a stream, in the Redis of the state provider's configuration."""

@@ -8,7 +8,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.letter_store import LetterStore, letter_store
 from anchorbolt.config.providers import ProviderSettings
 from anchorbolt.errors import AnchorboltError, BoltError
-from anchorbolt.util.locations import Locations
+from anchorbolt.files import Locations
 from anchorbolt.util.messages import user_traceback
 from anchorbolt.util.retry import RetryPolicy
 

@@ -74,7 +74,7 @@ class SparkEngine:
 
     def located(self, location: str) -> str:
         """Return a location with the file system that Spark chooses for it. Called after `connect`."""
-        from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
+        from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
 
         assert self._spark is not None
         return HadoopLocations(self._spark).qualified(location)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from anchorbolt.engine.history.records import MOST_BYTES, Record, decoded, encoded
-from anchorbolt.util.locations import Folder
+from anchorbolt.files import Folder
 
 RECORDS_KEPT = 10_000
 FOLDER = "anchorbolt/history"

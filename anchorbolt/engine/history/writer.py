@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from anchorbolt.engine.history.records import Record
 from anchorbolt.engine.history.segments import HistoryFiles, read_latest
-from anchorbolt.util.locations import Folder
+from anchorbolt.files import Folder
 
 RECORDS_SHOWN = 300
 """So many of the latest records are shown while a driver runs."""

@@ -28,12 +28,12 @@ from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.files import Folder, join
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import Folder, join
 
 if TYPE_CHECKING:
     from anchorbolt.engine.spark.runner import LocalStreams

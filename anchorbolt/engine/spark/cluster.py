@@ -12,9 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
-from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
-from anchorbolt.engine.spark.locations.probe import run_probe
-from anchorbolt.engine.spark.locations.quick_locations import quick_locations
+from anchorbolt.engine.spark.probe import run_probe
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import (
     build_session,
@@ -31,6 +29,8 @@ from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.preparation import check_store, prepare_plan
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
+from anchorbolt.files.hadoop.quick_locations import quick_locations
 from anchorbolt.topology.graph import Topology
 
 

@@ -30,7 +30,7 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.waves import WaveCommitted
 from anchorbolt.engine.task.value_checks import UNDECODED
 from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, UnsupportedValue, WaveFailed
-from anchorbolt.util.locations import Folder, local_path
+from anchorbolt.files import Folder, local_path
 from anchorbolt.util.messages import counted
 
 _log = logging.getLogger("anchorbolt.engine")

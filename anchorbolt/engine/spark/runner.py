@@ -24,9 +24,9 @@ from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.files import Folder
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
-from anchorbolt.util.locations import Folder
 
 _log = logging.getLogger("anchorbolt.engine")
 

@@ -22,8 +22,8 @@ from anchorbolt.config.spark_options import NO_OPTIONS, SPARK, SparkOptions
 from anchorbolt.engine.spark.session_kind import check_defaults, check_environment, check_master, check_settings
 from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.faults.injection import FAULTS_VARIABLE
+from anchorbolt.files import local_path
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import local_path
 
 _log = logging.getLogger("anchorbolt.engine")
 

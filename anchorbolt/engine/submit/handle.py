@@ -20,7 +20,7 @@ from anchorbolt.engine.submit.spout_of_run import BatchRunner, checkpoint_spout
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.engine.submit.store_watch import StoreWatch
 from anchorbolt.engine.submit.waves import Waves
-from anchorbolt.util.locations import Folder
+from anchorbolt.files import Folder
 
 if TYPE_CHECKING:
     from anchorbolt.engine.figures.collector import RunCollector

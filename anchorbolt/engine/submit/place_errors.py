@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from anchorbolt.engine.task.probe import Cause, cause_of
 from anchorbolt.errors import ConfigError, LocationUnavailable
-from anchorbolt.util.locations.paths import uri_of
+from anchorbolt.files.paths import uri_of
 
 CANNOT_WRITE = "cannot be written by the driver"
 

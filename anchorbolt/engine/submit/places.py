@@ -16,8 +16,8 @@ from anchorbolt.engine.submit.place_errors import CANNOT_WRITE, Place, failure, 
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.probe import OF_DRIVER, Cause, Probed, probe_places
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import Folder, Locations, join, local_path
-from anchorbolt.util.locations.paths import on_one_file_system
+from anchorbolt.files import Folder, Locations, join, local_path
+from anchorbolt.files.paths import on_one_file_system
 from anchorbolt.util.retry import RetryPolicy
 
 LOCATION = "topology.checkpoint.location"

@@ -19,6 +19,7 @@ from anchorbolt.checkpoint.batches.hand_off import HandOffs, Unpickler
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
+from anchorbolt.files import Folder, Locations, WorkerLocations
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
@@ -32,7 +33,6 @@ from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import Folder, Locations, WorkerLocations
 
 _TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespaces", "state_positions"}
 

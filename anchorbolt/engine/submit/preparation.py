@@ -15,11 +15,11 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.errors import ConfigError, TopologyError
 from anchorbolt.faults.injection import install_faults
+from anchorbolt.files import Locations
 from anchorbolt.serialization.serializers import PickleCodec
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import Locations
 from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.engine")

@@ -18,7 +18,7 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds, Runner
 from anchorbolt.engine.driver.state_commits import StateCommits
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.util.locations import Folder
+from anchorbolt.files import Folder
 from anchorbolt.util.retry import RetryPolicy
 
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from anchorbolt.errors import AnchorboltError
-from anchorbolt.util.locations import FileSystemGone, Locations, NoWebServer, join
+from anchorbolt.files import FileSystemGone, Locations, NoWebServer, join
 
 OF_DRIVER = "driver"
 """The file that the driver has written in the folder of the probe."""

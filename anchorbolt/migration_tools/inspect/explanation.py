@@ -16,6 +16,7 @@ from anchorbolt.checkpoint.recovery import is_of_query, judge_namespace, plan_re
 from anchorbolt.checkpoint.startup import startup_problems
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import AnchorboltError, StateError
+from anchorbolt.files import Folder
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.inspection import measured
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, known_namespaces, read_topology
@@ -23,7 +24,6 @@ from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import prefix_of
-from anchorbolt.util.locations import Folder
 from anchorbolt.util.messages import shortened
 
 _SHOWN_METADATA = 1000  # characters

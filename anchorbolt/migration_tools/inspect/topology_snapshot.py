@@ -9,9 +9,9 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog, Records, query_id_at, record_namespace
 from anchorbolt.checkpoint.startup import Found
 from anchorbolt.errors import StateCorrupted, StateRegressed, WaveFailed
+from anchorbolt.files import Folder
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.rules import task_namespace
-from anchorbolt.util.locations import Folder
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3

@@ -14,7 +14,7 @@ from anchorbolt.bolts.kafka.patience import Patience
 from anchorbolt.bolts.kafka.publisher import Publisher
 from anchorbolt.bolts.sink import SinkFile, SinkRun
 from anchorbolt.errors import Fenced, SinkUnavailable
-from anchorbolt.util.locations import Folder, open_folder
+from anchorbolt.files import Folder, open_folder
 from anchorbolt.util.retry import RetryPolicy
 
 

@@ -11,7 +11,7 @@ import pytest
 from anchorbolt.bolts.kafka import publisher
 from anchorbolt.bolts.kafka.marker import Marker
 from anchorbolt.errors import FaultInjected, Fenced, SinkUnavailable, StateRegressed
-from anchorbolt.util.locations import Folder, open_folder
+from anchorbolt.files import Folder, open_folder
 from tests.bolts.kafka.fake_kafka import Driver, FakeKafka, decided, fail
 
 

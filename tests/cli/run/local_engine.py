@@ -11,8 +11,8 @@ from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
 from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.errors import AnchorboltError
+from anchorbolt.files import WorkerLocations
 from anchorbolt.topology import Topology
-from anchorbolt.util.locations import WorkerLocations
 
 JOB = """
     from pathlib import Path

@@ -18,8 +18,8 @@ import pyspark
 import pytest
 
 from anchorbolt.engine.history.segments import read_history
+from anchorbolt.files import open_folder
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
-from anchorbolt.util.locations import open_folder
 from tests.cli.command import ROOT, Command, run_arguments, wait_until
 from tests.cli.conftest import WriteFiles
 from tests.conftest import StartRedis

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 from anchorbolt.engine.history.segments import HistoryFiles
-from anchorbolt.util.locations import open_folder
+from anchorbolt.files import open_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 JOB = """

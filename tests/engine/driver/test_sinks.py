@@ -31,9 +31,9 @@ from anchorbolt.errors import (
     TopologyError,
     WaveFailed,
 )
+from anchorbolt.files import FileSystemGone, Folder, WorkerLocations, open_folder
+from anchorbolt.files.local_folder import LocalFolder
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.util.locations import FileSystemGone, Folder, WorkerLocations, open_folder
-from anchorbolt.util.locations.local_folder import LocalFolder
 from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
 

@@ -19,6 +19,7 @@ from anchorbolt.engine.submit.spout_of_run import checkpoint_spout
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, InfrastructureLost, QueryChanged, StateRegressed
 from anchorbolt.faults.points import FaultPoint
+from anchorbolt.files import open_folder
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateProvider, MemoryStateStorage
@@ -27,7 +28,6 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
-from anchorbolt.util.locations import open_folder
 from tests.engine.conftest import Watch
 from tests.engine.jobs import NO_RETRIES, StatefulBolt, Strikes, feeder, one_bolt, run, word_count
 

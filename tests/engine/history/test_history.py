@@ -14,7 +14,7 @@ from anchorbolt.engine.history import writer as writers
 from anchorbolt.engine.history.records import Record, decoded, encoded, without_secrets
 from anchorbolt.engine.history.segments import RECORDS_KEPT, HistoryFiles, read_history, read_latest
 from anchorbolt.engine.history.writer import HistoryWriter
-from anchorbolt.util.locations import Folder, open_folder
+from anchorbolt.files import Folder, open_folder
 from tests.cli.command import wait_until
 
 

@@ -14,9 +14,9 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.probe import Cause, Probed, probe_places
 from anchorbolt.errors import ConfigError, LocationUnavailable
+from anchorbolt.files import FileSystemGone, Folder, WorkerLocations
+from anchorbolt.files.local_folder import LocalFolder
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.util.locations import FileSystemGone, Folder, WorkerLocations
-from anchorbolt.util.locations.local_folder import LocalFolder
 from tests.engine.jobs import feeder, word_count
 
 LOCATION = "topology.checkpoint.location"

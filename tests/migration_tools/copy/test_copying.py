@@ -13,6 +13,7 @@ import pytest
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.errors import MigrationRefused, StateRegressed
+from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.copy.copying import copy_namespace
 from anchorbolt.migration_tools.copy.steps import Digest, claimed
 from anchorbolt.serialization import pack
@@ -21,7 +22,6 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import entries, staged
 from anchorbolt.util.keys import canonical_key
-from anchorbolt.util.locations import open_folder
 from tests.migration_tools.conftest import HEADER, RunWords, put
 from tests.migration_tools.copy.conftest import FIRST, LATER, SERVERS, Job
 

@@ -15,6 +15,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.cli.state.text import report_lines
 from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults.points import FaultPoint
+from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.explanation import TopologyReport, explain, judge
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
@@ -22,7 +23,6 @@ from anchorbolt.serialization import JsonCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-from anchorbolt.util.locations import open_folder
 from tests.migration_tools.conftest import ALL, HEADER, MSGPACK, TIMEOUT_S, RunWords, StartWords, killed_at
 
 SEAL = Seal(1, 42)

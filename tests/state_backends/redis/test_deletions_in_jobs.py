@@ -12,6 +12,7 @@ from anchorbolt.cli.state.text import report_lines
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import MigrationRefused, StateError
 from anchorbolt.faults.points import PointReached, observe
+from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.copy.copying import copy_topology
 from anchorbolt.migration_tools.inspect.explanation import explain
 from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
@@ -19,7 +20,6 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import open_folder
 from tests.engine.conftest import watch  # noqa: F401 - a fixture
 from tests.engine.jobs import word_count
 from tests.migration_tools.conftest import MSGPACK

@@ -17,11 +17,11 @@ from anchorbolt.engine.driver.batches.flights import Flight
 from anchorbolt.engine.task.emitter_task import PartitionStart
 from anchorbolt.engine.task.producer import Produced
 from anchorbolt.errors import StateCorrupted, StateUnavailable, TopologyError, WaveFailed
+from anchorbolt.files import open_folder
 from anchorbolt.serialization import pack
 from anchorbolt.state_backends.state import Fence
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.transactional import BatchOutputCollector, TransactionAttempt
-from anchorbolt.util.locations import open_folder
 
 FENCE = Fence(2, 7)
 

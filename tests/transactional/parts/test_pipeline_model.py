@@ -21,6 +21,7 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import WaveFailed
+from anchorbolt.files import open_folder
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
@@ -29,7 +30,6 @@ from anchorbolt.transactional import (
     PartitionedCoordinator,
     PartitionedTransactionalSpout,
 )
-from anchorbolt.util.locations import open_folder
 from tests.transactional.jobs import values_topology
 
 TASKS = 2

@@ -14,9 +14,9 @@ from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.files import open_folder
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.transactional import OpaquePartitionedTransactionalSpout, PartitionedCoordinator
-from anchorbolt.util.locations import open_folder
 from tests.transactional.jobs import values_topology
 
 

@@ -25,7 +25,7 @@ from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.util.locations import Folder
+from anchorbolt.files import Folder
 
 _POLL_S = 0.05
 

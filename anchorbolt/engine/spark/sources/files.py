@@ -12,11 +12,11 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.locations.file_existence import missing_files
 from anchorbolt.engine.spark.sources.offset_log import offsets_of
 from anchorbolt.engine.spark.sources.read_twice import check_read_once
 from anchorbolt.errors import WaveFailed
-from anchorbolt.util.locations import Folder, local_path
+from anchorbolt.files import Folder, local_path
+from anchorbolt.files.hadoop.file_existence import missing_files
 from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from anchorbolt.engine.spark.sources.offset_log import offsets_of
 from anchorbolt.errors import QueryChanged
-from anchorbolt.util.locations import Folder
+from anchorbolt.files import Folder
 
 _log = logging.getLogger("anchorbolt.engine")
 

@@ -10,9 +10,9 @@ from anchorbolt.engine.spark.sources.known import KnownSources, source_name
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import TopologyError
+from anchorbolt.files import Folder
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec
-from anchorbolt.util.locations import Folder
 
 CAN_NAME = hasattr(DataStreamReader, "name")
 """Whether this Spark can name sources, as 4.2 and later can."""

@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.locations.hadoop import Hadoop
-from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
 from anchorbolt.engine.spark.session import engine_session
+from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
+from anchorbolt.files.hadoop.jvm import Hadoop
 from anchorbolt.util.secret import Secret
 
 

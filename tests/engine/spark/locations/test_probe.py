@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import ParquetSink
-from anchorbolt.engine.spark.locations import probe
-from anchorbolt.engine.spark.locations.probe import run_probe
-from anchorbolt.engine.spark.locations.probe_failures import FailedTask, failed_tasks, reason_in
+from anchorbolt.engine.spark import probe
+from anchorbolt.engine.spark.probe import run_probe
+from anchorbolt.engine.spark.probe_failures import FailedTask, failed_tasks, reason_in
 from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan

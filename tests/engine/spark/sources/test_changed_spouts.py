@@ -11,10 +11,10 @@ from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.spark.sources import rows
 from anchorbolt.engine.spark.sources.known import KnownSources, source_name
 from anchorbolt.errors import AnchorboltError, BoltError, QueryChanged, TopologyError
+from anchorbolt.files import open_folder
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
-from anchorbolt.util.locations import open_folder
 from tests.engine.jobs import NO_RETRIES, StatefulBolt, write_lines
 
 needs_names = pytest.mark.skipif(not rows.CAN_NAME, reason="this Spark cannot name sources")

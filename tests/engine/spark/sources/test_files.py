@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from anchorbolt.engine.spark.sources import files as source_files
 from anchorbolt.engine.spark.sources.files import SourceFiles
 from anchorbolt.errors import WaveFailed
-from anchorbolt.util.locations import open_folder
+from anchorbolt.files import open_folder
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.checkpoint.decision_log import FolderCopy
-from anchorbolt.engine.spark.locations.hadoop import Hadoop
-from anchorbolt.engine.spark.locations.hadoop_folder import HadoopFolder
-from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
-from anchorbolt.engine.spark.locations.two_step_folder import TwoStepFolder, open_hadoop_folder
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import FileSystemGone, Folder, Locations, WorkerLocations, join
+from anchorbolt.files import FileSystemGone, Folder, Locations, WorkerLocations, join
+from anchorbolt.files.hadoop.hadoop_folder import HadoopFolder
+from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
+from anchorbolt.files.hadoop.jvm import Hadoop
+from anchorbolt.files.hadoop.two_step_folder import TwoStepFolder, open_hadoop_folder
 from tests.servers.s3_server import S3Server
 
 KINDS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations.paths import BaseLocation, local_path, on_one_file_system, qualified
+from anchorbolt.files.paths import BaseLocation, local_path, on_one_file_system, qualified
 
 DISK = BaseLocation("", "/home/me")
 HDFS = BaseLocation("hdfs://node:8020", "hdfs://node:8020/user/me")

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
-from anchorbolt.util.locations.paths import BaseLocation, local_path, qualified
+from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
+from anchorbolt.files.paths import BaseLocation, local_path, qualified
 
 BASES = {
     "file:///": BaseLocation("", "/home/me"),

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import WorkerLocations
-from anchorbolt.util.locations.hadoop_settings import store_of
-from anchorbolt.util.locations.stores import Store, open_store
+from anchorbolt.files import WorkerLocations
+from anchorbolt.files.hadoop_settings import store_of
+from anchorbolt.files.stores import Store, open_store
 from anchorbolt.util.secret import Secret
 
 Settings = Mapping[str, str]

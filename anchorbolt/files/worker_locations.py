@@ -4,12 +4,12 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from anchorbolt.util.locations.folder import Folder
-from anchorbolt.util.locations.hadoop_settings import store_of
-from anchorbolt.util.locations.local_folder import LocalFolder
-from anchorbolt.util.locations.paths import BaseLocation, local_path, qualified, uri_of
-from anchorbolt.util.locations.remote_folder import RemoteFolder
-from anchorbolt.util.locations.stores import Store
+from anchorbolt.files.folder import Folder
+from anchorbolt.files.hadoop_settings import store_of
+from anchorbolt.files.local_folder import LocalFolder
+from anchorbolt.files.paths import BaseLocation, local_path, qualified, uri_of
+from anchorbolt.files.remote_folder import RemoteFolder
+from anchorbolt.files.stores import Store
 
 
 @dataclass(frozen=True)

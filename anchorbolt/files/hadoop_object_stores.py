@@ -9,8 +9,8 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations.paths import Uri
-from anchorbolt.util.locations.stores import Option, Store
+from anchorbolt.files.paths import Uri
+from anchorbolt.files.stores import Option, Store
 from anchorbolt.util.secret import Secret
 
 SettingReader = Callable[[str], str | None]

@@ -6,8 +6,8 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.locations.hadoop import Hadoop
-from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
+from anchorbolt.files.hadoop.hadoop_errors import hadoop_errors
+from anchorbolt.files.hadoop.jvm import Hadoop
 
 _MOST_ASKED_EACH = 16
 

@@ -84,7 +84,7 @@ def _web_hdfs(store: Store) -> FileSystem:
         )
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-    from anchorbolt.util.locations.web_hdfs import StrictWebHDFS
+    from anchorbolt.files.web_hdfs import StrictWebHDFS
 
     return PyFileSystem(FSSpecHandler(StrictWebHDFS(store.addresses, **_revealed(store))))
 

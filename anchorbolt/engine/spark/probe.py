@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from anchorbolt.engine.spark.job_failures import is_loss
-from anchorbolt.engine.spark.locations.probe_failures import FailedTask, failed_tasks, reason_in, stages_of
+from anchorbolt.engine.spark.probe_failures import FailedTask, failed_tasks, reason_in, stages_of
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from anchorbolt.engine.spark.locations.hadoop import Hadoop
-from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
-from anchorbolt.util.locations.local_folder import different_file_systems
-from anchorbolt.util.locations.paths import join, on_one_file_system
+from anchorbolt.files.hadoop.hadoop_errors import hadoop_errors
+from anchorbolt.files.hadoop.jvm import Hadoop
+from anchorbolt.files.local_folder import different_file_systems
+from anchorbolt.files.paths import join, on_one_file_system
 
 # They show a file only when it is closed, and then all of it; they rename by copying.
 OBJECT_STORES = {"s3a", "s3", "s3n", "gs", "oss", "obs", "cosn"}

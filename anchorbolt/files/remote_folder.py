@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from anchorbolt.util.locations.local_folder import different_file_systems
-from anchorbolt.util.locations.paths import Uri, join, uri_of
-from anchorbolt.util.locations.stores import Store, open_store
+from anchorbolt.files.local_folder import different_file_systems
+from anchorbolt.files.paths import Uri, join, uri_of
+from anchorbolt.files.stores import Store, open_store
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -13,9 +13,9 @@ write .f.<uuid>.tmp → rename it to .f.new → delete f → rename .f.new to f
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from anchorbolt.engine.spark.locations.hadoop import Hadoop
-from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
-from anchorbolt.engine.spark.locations.hadoop_folder import OBJECT_STORES, HadoopFolder
+from anchorbolt.files.hadoop.hadoop_errors import hadoop_errors
+from anchorbolt.files.hadoop.hadoop_folder import OBJECT_STORES, HadoopFolder
+from anchorbolt.files.hadoop.jvm import Hadoop
 
 _ENDING = ".new"
 _REPLACES_BY_RENAME = {"hdfs"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations.paths import local_path
+from anchorbolt.files.paths import local_path
 
 
 class LocalFolder:

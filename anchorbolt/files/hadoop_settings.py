@@ -7,9 +7,9 @@ worker without a key for an object store uses that of its environment, as Hadoop
 import re
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations.hadoop_object_stores import SettingReader, Settings, azure, gs, s3
-from anchorbolt.util.locations.paths import Uri, uri_of
-from anchorbolt.util.locations.stores import Option, Store
+from anchorbolt.files.hadoop_object_stores import SettingReader, Settings, azure, gs, s3
+from anchorbolt.files.paths import Uri, uri_of
+from anchorbolt.files.stores import Option, Store
 
 _ANY_HOST = ("", "0.0.0.0", "[::]", "::")
 _HAS_PORT = re.compile(r":[0-9]+$")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from anchorbolt.util.locations import FileSystemGone
+from anchorbolt.files import FileSystemGone
 
 _KINDS: dict[str, type[OSError]] = {
     "java.io.FileNotFoundException": FileNotFoundError,

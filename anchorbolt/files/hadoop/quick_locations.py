@@ -9,10 +9,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.locations.hadoop import Hadoop
-from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
-from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
-from anchorbolt.util.locations.paths import uri_of
+from anchorbolt.files.hadoop.hadoop_errors import hadoop_errors
+from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
+from anchorbolt.files.hadoop.jvm import Hadoop
+from anchorbolt.files.paths import uri_of
 
 _SECONDS = 15  # the least that S3A takes for a timeout
 _SETTINGS = {  # in place of `{}` comes the bucket: its own settings count more than those of all buckets

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.locations.hadoop import Hadoop
-from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
-from anchorbolt.engine.spark.locations.two_step_folder import open_hadoop_folder
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations.folder import Folder
-from anchorbolt.util.locations.hadoop_settings import store_of
-from anchorbolt.util.locations.local_folder import LocalFolder
-from anchorbolt.util.locations.paths import BaseLocation, local_path, qualified, uri_of
-from anchorbolt.util.locations.worker_locations import WorkerLocations
+from anchorbolt.files.folder import Folder
+from anchorbolt.files.hadoop.hadoop_errors import hadoop_errors
+from anchorbolt.files.hadoop.jvm import Hadoop
+from anchorbolt.files.hadoop.two_step_folder import open_hadoop_folder
+from anchorbolt.files.hadoop_settings import store_of
+from anchorbolt.files.local_folder import LocalFolder
+from anchorbolt.files.paths import BaseLocation, local_path, qualified, uri_of
+from anchorbolt.files.worker_locations import WorkerLocations
 
 
 class HadoopLocations:

@@ -16,7 +16,7 @@ import requests
 from fsspec.implementations.webhdfs import WebHDFile, WebHDFS  # type: ignore[import-untyped]
 from requests.adapters import HTTPAdapter
 
-from anchorbolt.util.locations.folder import NoWebServer
+from anchorbolt.files.folder import NoWebServer
 
 _CONNECT_S, _ANSWER_S = 10, 60
 _APPEND_BYTES = 16 << 20

@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from anchorbolt.checkpoint.decision_log import FolderCopy
-from anchorbolt.util.locations import BaseLocation, Folder, NoWebServer, WorkerLocations
-from anchorbolt.util.locations.stores import Store
+from anchorbolt.files import BaseLocation, Folder, NoWebServer, WorkerLocations
+from anchorbolt.files.stores import Store
 
 pytest.importorskip("fsspec")
 

@@ -1,1 +1,0 @@
-"""The locations of a run as its driver uses them, by Hadoop's `FileSystem`; and their check before the run."""
