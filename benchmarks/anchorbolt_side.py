@@ -9,8 +9,8 @@ from word_count_topology import word_count
 from workloads import Workload
 
 from anchorbolt.engine import WaveReport
-from anchorbolt.engine.spark.cluster import SparkCluster, SparkRunHandle
 from anchorbolt.engine.spark.session import build_session
+from anchorbolt.run.spark_cluster import SparkCluster, SparkRunHandle
 
 __all__ = ["AnchorboltSide"]
 

@@ -1,10 +1,9 @@
-"""The engines that run topologies: `LocalCluster` in this process, `SparkCluster` on Spark.
+"""Runs topologies. Has the public names of `anchorbolt.run`, too: `LocalCluster`, `SparkCluster` and the handle.
 
-`submit` turns a topology and its configuration into an execution plan and a handle. `driver` implements the port of
-`anchorbolt.checkpoint`, the rounds, and runs the waves that no streaming query causes. `spouts` hosts the spouts that
-the driver runs itself. `task` executes one task of a round, from decoded blobs to its report. `local` and `spark` run
-the tasks. `LocalCluster` and `SparkCluster` are imported on first use: a Spark worker needs neither, and
-`LocalCluster` does not need Spark.
+A room imports only rooms below it. From the bottom: `plan` says which task runs where. `task` executes one task of a
+round, from decoded blobs to its report. `spouts` hosts the spouts that the driver runs itself. `driver` implements the
+port of `anchorbolt.checkpoint`, the rounds, and runs the waves. `spark` and `local` run the tasks. The public names are
+imported on first use: a Spark worker needs none of them, and `LocalCluster` does not need Spark.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.wave_report import WaveReport
-    from anchorbolt.engine.local.cluster import LocalCluster
-    from anchorbolt.engine.spark.cluster import SparkCluster
-    from anchorbolt.engine.submit.handle import RunHandle, RunStatus
+    from anchorbolt.run.handle import RunHandle, RunStatus
+    from anchorbolt.run.local_cluster import LocalCluster
+    from anchorbolt.run.spark_cluster import SparkCluster
 
 __all__ = ["LocalCluster", "RunHandle", "RunStatus", "SparkCluster", "WaveReport"]
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "LocalCluster": "anchorbolt.engine.local.cluster",
-        "RunHandle": "anchorbolt.engine.submit.handle",
-        "RunStatus": "anchorbolt.engine.submit.handle",
-        "SparkCluster": "anchorbolt.engine.spark.cluster",
+        "LocalCluster": "anchorbolt.run.local_cluster",
+        "RunHandle": "anchorbolt.run.handle",
+        "RunStatus": "anchorbolt.run.handle",
+        "SparkCluster": "anchorbolt.run.spark_cluster",
         "WaveReport": "anchorbolt.engine.driver.wave_report",
     },
 )

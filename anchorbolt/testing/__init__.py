@@ -17,7 +17,7 @@ from anchorbolt.testing.crash import CrashReport, CrashRunner, CrashTestError
 from anchorbolt.util.imports import is_installed, lazy_names
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.local.cluster import LocalCluster
+    from anchorbolt.run.local_cluster import LocalCluster
     from anchorbolt.testing.agreement import check_agreement
     from anchorbolt.testing.conformance import StateStorageConformance
     from anchorbolt.testing.fake_redis import FakeRedisStateProvider
@@ -42,7 +42,7 @@ __all__ = [
 # Each name's module, and the package that it needs.
 _LAZY = {
     "FakeRedisStateProvider": ("anchorbolt.testing.fake_redis", "fakeredis"),
-    "LocalCluster": ("anchorbolt.engine.local.cluster", "anchorbolt"),
+    "LocalCluster": ("anchorbolt.run.local_cluster", "anchorbolt"),
     "StateStorageConformance": ("anchorbolt.testing.conformance", "pytest"),
     "check_agreement": ("anchorbolt.testing.agreement", "hypothesis"),
 }

@@ -18,7 +18,7 @@ from anchorbolt.ui.answers import Answers
 from anchorbolt.ui.guard import refused
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.submit.handle import RunHandle
+    from anchorbolt.run.handle import RunHandle
 
 Actions = Mapping[str, Callable[[], bool]]
 """By the last part of its path, what an action calls. It returns at once, with whether the run can still do it."""

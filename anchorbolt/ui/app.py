@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from anchorbolt.engine.figures.server import MetricsText
+from anchorbolt.observe.figures.server import MetricsText
 from anchorbolt.ui.access import COOKIE, SESSION_S, Access
 from anchorbolt.ui.actions import ACTIONS, Actions, act
 from anchorbolt.ui.answers import Answers, TooManyAnswers

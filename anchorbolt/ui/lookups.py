@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from anchorbolt.engine.submit.committed_state import look_up
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.driver.committed_state import look_up
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, ConfigError, StateUnavailable, UnsupportedValue
 from anchorbolt.ui.model.state import shown_key, shown_value
 from anchorbolt.util.values import key_from_text

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from anchorbolt.config.masking import secrets_in
 from anchorbolt.config.secret import Secret, find_password
 from anchorbolt.config.settings import Settings
-from anchorbolt.engine.figures.server import MetricsText
 from anchorbolt.errors import ConfigError
+from anchorbolt.observe.figures.server import MetricsText
 from anchorbolt.ui.access import Access
 from anchorbolt.ui.answers import Answers
 from anchorbolt.ui.lookups import Lookups
@@ -26,9 +26,9 @@ from anchorbolt.ui.model.live import LiveRun, starting
 from anchorbolt.ui.model.recorded import RecordedRun
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.history.records import Record
-    from anchorbolt.engine.submit.handle import RunHandle
-    from anchorbolt.engine.submit.start import RunStart
+    from anchorbolt.observe.history.records import Record
+    from anchorbolt.run.handle import RunHandle
+    from anchorbolt.run.start import RunStart
 
 _log = logging.getLogger("anchorbolt.ui")
 

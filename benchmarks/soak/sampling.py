@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import redis
 
-from anchorbolt.engine.history.segments import FOLDER as HISTORY
+from anchorbolt.observe.history.segments import FOLDER as HISTORY
 from benchmarks.soak.job import Job
 from tests.support.process_memory import memory_mb
 

@@ -12,7 +12,7 @@ from crash_demo.events import Ended, Recovered, WaveCommitted, to_line
 from crash_demo.topology import topology
 
 from anchorbolt.engine import WaveReport
-from anchorbolt.engine.spark.cluster import SparkCluster
+from anchorbolt.run.spark_cluster import SparkCluster
 
 
 def main() -> None:

@@ -52,6 +52,6 @@ def topology(conf):
 
 
 if __name__ == "__main__":
-    from anchorbolt.engine.spark.cluster import SparkCluster
+    from anchorbolt.run.spark_cluster import SparkCluster
 
     SparkCluster().submit(topology({})).await_termination()

@@ -108,4 +108,4 @@ def test_the_tools_for_tests_can_all_be_imported_without_the_packages_that_some_
         "print(LocalCluster, 'check_agreement' in globals())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "<class 'anchorbolt.engine.local.cluster.LocalCluster'> False\n", done.stderr
+    assert done.stdout == "<class 'anchorbolt.run.local_cluster.LocalCluster'> False\n", done.stderr

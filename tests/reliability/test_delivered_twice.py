@@ -9,8 +9,8 @@ import pytest
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.engine.local import levels
 from anchorbolt.engine.spouts.rich_spouts import RichSpouts
-from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.errors import Fenced
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder

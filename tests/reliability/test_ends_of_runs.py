@@ -13,7 +13,7 @@ from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.pump import Pump
 from anchorbolt.engine.spouts import rich_spouts
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder

@@ -9,7 +9,7 @@ import pytest
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.hosted_spout import HostedSpout, Step
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster

@@ -20,8 +20,8 @@ from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.errors import ConfigError, SinkUnavailable
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster

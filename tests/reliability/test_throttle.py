@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.hosted_spout import HostedSpout
 from anchorbolt.engine.spouts.throttle import SpoutLoad, ThrottleTimes, loads_of
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster, ManualClock

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.flow_control import FlowControl
 from anchorbolt.engine.spouts.hosted_spout import Step
 from anchorbolt.engine.spouts.spout_host import SpoutHost
-from anchorbolt.engine.submit.plan import ExecutionPlan
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

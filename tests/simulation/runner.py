@@ -9,8 +9,8 @@ from typing import Any
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import StatefulBoltExecutor
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.instances import InstanceRegistry

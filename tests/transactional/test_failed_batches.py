@@ -8,8 +8,8 @@ import pytest
 
 from anchorbolt.bolts import FailedException
 from anchorbolt.engine import RunHandle
-from anchorbolt.engine.submit.handle import RunStatus
 from anchorbolt.errors import AnchorboltError, BoltError, SpoutError
+from anchorbolt.run.handle import RunStatus
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.conftest import Run

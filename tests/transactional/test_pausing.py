@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.submit.handle import RunStatus
+from anchorbolt.run.handle import RunStatus
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import Values, batches, boom, notes, values_topology
 from tests.transactional.spouts import Ranges

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.submit.handle import RunStatus
 from anchorbolt.errors import BoltError, SpoutError
+from anchorbolt.run.handle import RunStatus
 from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import CommitterTransactionalEmitter, CommitterTransactionalSpout, TransactionalEmitter
 from tests.transactional.conftest import Run

@@ -10,7 +10,7 @@ import pytest
 
 from anchorbolt.config import Secret
 from anchorbolt.engine import RunHandle
-from anchorbolt.engine.submit.handle import RunStatus
+from anchorbolt.run.handle import RunStatus
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.openapi import description
 from tests.ui.conftest import DEADLINE_S, TOKEN, Client, Count, start

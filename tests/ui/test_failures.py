@@ -12,8 +12,8 @@ import pytest
 from anchorbolt.bolts import FailedException
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.history.segments import read_history
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.segments import read_history
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer

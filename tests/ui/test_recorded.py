@@ -8,9 +8,9 @@ import pytest
 
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.history.segments import read_history
 from anchorbolt.errors import ConfigError
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.segments import read_history
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.history.segments import HistoryFiles
 from anchorbolt.errors import BoltError
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.segments import HistoryFiles
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer

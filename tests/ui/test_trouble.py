@@ -14,9 +14,9 @@ import pytest
 from anchorbolt.cli.exit_codes import STATE_REFUSED
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.history.segments import read_history
-from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.segments import read_history
+from anchorbolt.run.start import RunStart
 from anchorbolt.testing import FeederSpout
 from anchorbolt.ui import UiServer
 from tests.cli.command import wait_until

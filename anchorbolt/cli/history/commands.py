@@ -37,8 +37,8 @@ def history(
     from anchorbolt.cli.history.text import duration_ms, line_of, plotted
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
-    from anchorbolt.engine.history.failures import has_failed
-    from anchorbolt.engine.history.segments import read_history
+    from anchorbolt.observe.history.failures import has_failed
+    from anchorbolt.observe.history.segments import read_history
 
     folder = checkpoint_folder(place, load_conf(file=conf, overrides=overrides or ()).settings)
     records = list(read_history(folder))

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from anchorbolt.engine.history.failures import first_failed
-from anchorbolt.engine.history.records import Record
+from anchorbolt.observe.history.failures import first_failed
+from anchorbolt.observe.history.records import Record
 from anchorbolt.util.messages import counted, last_line
 from anchorbolt.util.values import printable
 

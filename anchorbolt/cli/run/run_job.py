@@ -24,10 +24,10 @@ from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.config.spark_options import SPARK
 from anchorbolt.engine.driver.wave_report import WaveReport
-from anchorbolt.engine.submit.handle import RunHandle, RunStatus
-from anchorbolt.engine.submit.preparation import check_store
-from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.errors import AnchorboltError
+from anchorbolt.run.handle import RunHandle, RunStatus
+from anchorbolt.run.preparation import check_store
+from anchorbolt.run.start import RunStart
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.messages import counted
 

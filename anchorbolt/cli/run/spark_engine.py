@@ -11,14 +11,14 @@ from anchorbolt.cli.run.jvm_events import JvmEvents
 from anchorbolt.cli.run.jvm_output import JvmOutput
 from anchorbolt.cli.run.progress import Activity
 from anchorbolt.config.settings import Settings
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener
-from anchorbolt.engine.submit.start import RunStart
+from anchorbolt.run.handle import RunHandle, WaveListener
+from anchorbolt.run.start import RunStart
 from anchorbolt.topology.graph import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from anchorbolt.engine.spark.cluster import SparkRunHandle
+    from anchorbolt.run.spark_cluster import SparkRunHandle
 
 _QUIETENED = {  # log messages that repeat the command's output or are meaningless
     # The stack trace of the query's error: two hundred lines around a message that the command prints.
@@ -83,7 +83,7 @@ class SparkEngine:
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener, start: RunStart
     ) -> RunHandle:
         """Start the topology, as `SparkCluster.submit` does."""
-        from anchorbolt.engine.spark.cluster import SparkCluster
+        from anchorbolt.run.spark_cluster import SparkCluster
 
         self._handle = SparkCluster(self._spark).submit(
             topology, conf, until_empty=until_empty, on_wave=on_wave, start=start

@@ -27,7 +27,7 @@ def ui(
     """
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
-    from anchorbolt.engine.history.segments import read_history
+    from anchorbolt.observe.history.segments import read_history
     from anchorbolt.ui.server import UiServer
 
     port_set = [] if port is None else [f"topology.ui.port={port}"]

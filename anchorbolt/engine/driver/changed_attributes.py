@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 
 _log = logging.getLogger("anchorbolt.engine")

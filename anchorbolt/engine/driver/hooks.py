@@ -8,7 +8,7 @@ from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import WaveFailed
 
 _log = logging.getLogger("anchorbolt.engine")

@@ -10,9 +10,9 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.wave_report import summarise
+from anchorbolt.engine.driver.waves import WaveCommitted, Waves
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.waves import WaveCommitted, Waves
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.stream import Spout
 
@@ -57,7 +57,7 @@ def waves_of(plan: ExecutionPlan, query: Query | None, spouts: DriverSpouts | No
 
 
 class Pump:
-    """The port `anchorbolt.engine.submit.waves.Waves` for the spouts, ticks and replays of the driver.
+    """The port `anchorbolt.engine.driver.waves.Waves` for the spouts, ticks and replays of the driver.
 
     With stream spouts it is a part of `MixedWaves`.
     """
@@ -208,7 +208,7 @@ class Pump:
         batch = self._spouts.next_batch(self._spout.record)
         with self._spouts.wave(self._spout, replays=True):
             wave = self._spout.run_wave(batch)
-        self._add(self._spouts.add_to(summarise(wave)), wave)
+        self._add(summarise(wave, self._spouts.rich), wave)
 
 
 class MixedWaves:

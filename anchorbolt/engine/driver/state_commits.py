@@ -9,7 +9,7 @@ from typing import Protocol
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.namespaces import THREADS
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, StateUnavailable, WaveFailed, WorkerLost

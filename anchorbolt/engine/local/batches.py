@@ -14,7 +14,7 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.messages import Envelope, TaskReport

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.local.workers import Workers
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message, reports_in
 

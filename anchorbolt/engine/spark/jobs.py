@@ -14,13 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.intake.client import IntakeAddress
 from anchorbolt.engine.spark.job_failures import cause_in, failure_in
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, live_runs
 from anchorbolt.engine.spark.shuffle_files import ShuffleFiles
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.round_text import round_to_text

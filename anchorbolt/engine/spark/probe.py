@@ -11,11 +11,11 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.job_failures import is_loss
 from anchorbolt.engine.spark.probe_failures import FailedTask, failed_tasks, reason_in, stages_of
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.probe import Probed
 from anchorbolt.errors import ConfigError, LocationUnavailable
 from anchorbolt.util.messages import begun
@@ -31,7 +31,7 @@ _GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCa
 def run_probe(
     session: SparkSession, plan: ExecutionPlan, places: Sequence[str], probe: str, content: bytes
 ) -> Iterator[Probed]:
-    """See `anchorbolt.engine.submit.places.RunProbe`.
+    """See `anchorbolt.engine.driver.places.RunProbe`.
 
     Waits for executors as long as Spark does, and logs every `topology.message.timeout.secs` that it waits.
 

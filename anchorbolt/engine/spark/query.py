@@ -18,6 +18,8 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.wave_report import summarise
+from anchorbolt.engine.driver.waves import WaveCommitted
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.sources.files import SourceFiles
 from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, kafka_sources
@@ -26,8 +28,6 @@ from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
 from anchorbolt.engine.spark.sources.undecoded import files_with_undecoded_text
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.waves import WaveCommitted
 from anchorbolt.engine.task.value_checks import UNDECODED
 from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, UnsupportedValue, WaveFailed
 from anchorbolt.files import Folder, local_path
@@ -44,7 +44,7 @@ _JVM_LOST = (Py4JNetworkError, OSError)  # raised by py4j when the JVM does not 
 
 
 class WaveQuery:
-    """The port `anchorbolt.engine.submit.waves.Waves`: one streaming query and its `foreachBatch`."""
+    """The port `anchorbolt.engine.driver.waves.Waves`: one streaming query and its `foreachBatch`."""
 
     def __init__(
         self,
@@ -229,11 +229,11 @@ class WaveQuery:
             raise
         finally:
             self.batch = None
-        report = summarise(wave)
+        report = summarise(wave, None if self._spouts is None else self._spouts.rich)
         if self.query is not None:  # None if the first wave ends before Spark has returned the query
             lag = self._lag.of(self.query, offsets)
             report = replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
-        self._add(report if self._spouts is None else self._spouts.add_to(report), wave)
+        self._add(report, wave)
 
     def _give_up_removed_spouts(self) -> None:
         if not self._known.keeps_removed:

@@ -6,18 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
-from anchorbolt.engine.driver.wave_report import WaveReport
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.feeders import Feeders
 from anchorbolt.engine.spouts.replays import Replays
 from anchorbolt.engine.spouts.ticks import Ticks
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_task import run_spout_task
 
@@ -127,24 +125,6 @@ class DriverSpouts:
     def replayed(self) -> Mapping[str, str]:
         """The dead letters that the current wave processes again, see `DecisionRecord.replayed`; empty if unknown."""
         return {} if self.replays is None else self.replays.known
-
-    def add_to(self, report: WaveReport) -> WaveReport:
-        """Return the report of the last committed wave, with what became of messages."""
-        if self.rich is None:
-            return report
-        return replace(
-            report,
-            errors_reported=report.errors_reported + self.rich.errors_reported,
-            tuples_left_out=self.rich.tuples_left_out,
-            throttled=self.rich.throttled,
-            throttled_by=self.rich.throttled_by,
-            messages_acked=self.rich.acked_messages,
-            complete_ms=self.rich.complete_ms,
-            messages_failed=self.rich.failed_messages,
-            messages_by_task=self.rich.task_messages,
-            messages_timed_out=self.rich.timed_out_messages,
-            failures=self.rich.failures,
-        )
 
     def next_batch(self, record: DecisionRecord) -> Batch:
         """Return the batch of a wave without a query's batch: the last one again, but feeder spouts count on."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.spouts.feeder import FeederSpout

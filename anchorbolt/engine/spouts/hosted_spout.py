@@ -11,8 +11,8 @@ from typing import Any
 from anchorbolt.acker.in_flight import FailedMessage
 from anchorbolt.acker.redelivery import Known, Redelivery
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.flow_control import FlowControl
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import new_router
 from anchorbolt.engine.task.messages import TaskReport, reported_error
 from anchorbolt.errors import AnchorboltError, SpoutError

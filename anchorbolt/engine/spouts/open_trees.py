@@ -13,7 +13,7 @@ from typing import NamedTuple
 from anchorbolt.acker.placement import ACKER_ID, carried_spout_tasks
 from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import TopologyError
 from anchorbolt.state_backends.encoding import EntryEncoding
 

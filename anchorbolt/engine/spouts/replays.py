@@ -9,7 +9,7 @@ from typing import Any
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.letter_store import LetterStore, letters_of
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.spout_task import REPLAYING_TASK, SourceRows
 from anchorbolt.errors import SinkUnavailable
 

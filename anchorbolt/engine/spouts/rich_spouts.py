@@ -15,6 +15,7 @@ from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.checkpoint.decision import Acked, DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
 from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, timed_out
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
@@ -23,7 +24,6 @@ from anchorbolt.engine.spouts.open_trees import KEPT, open_trees
 from anchorbolt.engine.spouts.settled_messages import TaskMessages, acked_of, by_spout, complete_ms, messages_by_task
 from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced

@@ -7,9 +7,9 @@ from typing import Any
 
 from anchorbolt.acker.in_flight import FailedMessage
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.flow_control import FlowControl
 from anchorbolt.engine.spouts.hosted_spout import HostedSpout, Step
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import AnchorboltError
 

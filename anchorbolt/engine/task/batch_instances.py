@@ -18,7 +18,7 @@ from anchorbolt.checkpoint.batches.executors import (
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.sink_executor import SinkExecutor
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, WrappedBolt
-from anchorbolt.engine.submit.plan import BatchPhase, ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import BatchPhase, ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instance import Instance, open_state
 from anchorbolt.engine.task.spout_calls import called, made

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, encode_report
 from anchorbolt.util.retry import NO_RETRY
 

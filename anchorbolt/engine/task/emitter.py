@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import Edge, ExecutionPlan
 from anchorbolt.engine.task import messages
 from anchorbolt.engine.task.tally import NOTHING, Tally, tally
 from anchorbolt.engine.task.value_checks import RowChecks

@@ -16,7 +16,7 @@ from anchorbolt.bolts.batch_collector import BatchOutputCollector
 from anchorbolt.checkpoint.batches.metadata import check_size, packed_metadata
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure

@@ -17,7 +17,7 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.sink_executor import SinkExecutor
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor, TaskState, WrappedBolt
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.attributes import AttributeWatch, InitialValues
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.serialization.schema import Schema

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.attributes import InitialValues
 from anchorbolt.engine.task.batch_instances import build_for_batches, new_emitter
 from anchorbolt.engine.task.instance import NEVER_CHANGED, Instance, build

@@ -24,7 +24,7 @@ from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
     from anchorbolt.acker.verdict import Failure
-    from anchorbolt.engine.submit.plan import ExecutionPlan
+    from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 
 _TEXT_LIMIT = 64_000
 _REPORTED_LIMIT = 500

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.ports import HandOff, Round, TaskKey
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.serialization import pack, unpack
 
 K = TypeVar("K")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt.checkpoint.ports import Others, Probe, Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
 from anchorbolt.engine.task.refused_rows import packed_row, sendable_rows

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import bounded
 

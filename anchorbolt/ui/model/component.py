@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from anchorbolt.engine.figures.tasks import Edge, Figure
+from anchorbolt.observe.figures.tasks import Edge, Figure
 from anchorbolt.ui.model.observation import (
     ALL_WINDOWS,
     Latency,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from anchorbolt.engine.history.failures import Message, raised_in, reasons_in
+from anchorbolt.observe.history.failures import Message, raised_in, reasons_in
 from anchorbolt.ui.model.observation import Observation
 
 _MOST = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchorbolt.engine.figures.tasks import Edge, Figure
+from anchorbolt.observe.figures.tasks import Edge, Figure
 from anchorbolt.ui.model.observation import Observation
 
 

@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.figures.state_sizes import MeasuredSizes
-from anchorbolt.engine.figures.tasks import Edge, Figure
-from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
-from anchorbolt.engine.history.failures import Letter
-from anchorbolt.engine.history.graph import Graph
-from anchorbolt.engine.history.records import Record
 from anchorbolt.engine.spouts.settled_messages import TaskMessages
 from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.observe.figures.state_sizes import MeasuredSizes
+from anchorbolt.observe.figures.tasks import Edge, Figure
+from anchorbolt.observe.figures.windows import ALL_TIME, WINDOWS
+from anchorbolt.observe.history.failures import Letter
+from anchorbolt.observe.history.graph import Graph
+from anchorbolt.observe.history.records import Record
 
 ALL_WINDOWS = (*WINDOWS, ALL_TIME)
 

@@ -10,11 +10,11 @@ from statistics import quantiles
 from typing import Any
 
 from anchorbolt.engine.driver.wave_report import PHASES
-from anchorbolt.engine.figures.tasks import Figure
-from anchorbolt.engine.figures.windows import WINDOWS
-from anchorbolt.engine.history.failures import MOST_LETTERS, has_failed, letters_in, timed_out_in
-from anchorbolt.engine.history.graph import Graph
-from anchorbolt.engine.history.records import Record
+from anchorbolt.observe.figures.tasks import Figure
+from anchorbolt.observe.figures.windows import WINDOWS
+from anchorbolt.observe.history.failures import MOST_LETTERS, has_failed, letters_in, timed_out_in
+from anchorbolt.observe.history.graph import Graph
+from anchorbolt.observe.history.records import Record
 from anchorbolt.ui.model.failures import messages_shown
 from anchorbolt.ui.model.observation import ComponentFigures, Now, Observation, Recovery, WindowFigures
 

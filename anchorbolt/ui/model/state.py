@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anchorbolt.engine.figures.state_sizes import MeasuredSizes, Point, Size, total
-from anchorbolt.engine.submit.committed_state import StoredValue
+from anchorbolt.engine.driver.committed_state import StoredValue
 from anchorbolt.errors import AnchorboltError
+from anchorbolt.observe.figures.state_sizes import MeasuredSizes, Point, Size, total
 from anchorbolt.ui.model.component import spread_of
 from anchorbolt.ui.model.observation import Observation
 from anchorbolt.util.values import as_json, as_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from anchorbolt.engine.figures.windows import ALL_TIME, WINDOWS
+from anchorbolt.observe.figures.windows import ALL_TIME, WINDOWS
 
 _STATUS = {"RUNNING": "ACTIVE", "PAUSED": "INACTIVE"}
 

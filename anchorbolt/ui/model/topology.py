@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anchorbolt.engine.figures.tasks import Figure
-from anchorbolt.engine.figures.windows import ALL_TIME
 from anchorbolt.engine.task.messages import ReportedError
+from anchorbolt.observe.figures.tasks import Figure
+from anchorbolt.observe.figures.windows import ALL_TIME
 from anchorbolt.ui.model.configuration import shown_configuration
 from anchorbolt.ui.model.observation import (
     ALL_WINDOWS,

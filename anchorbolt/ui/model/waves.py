@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchorbolt.engine.history.failures import has_failed
+from anchorbolt.observe.history.failures import has_failed
 from anchorbolt.ui.model.observation import Observation
 
 MOST_WAVES = 300

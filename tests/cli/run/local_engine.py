@@ -7,11 +7,11 @@ from typing import Any
 from anchorbolt.cli.run.progress import Activity
 from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.settings import Settings
-from anchorbolt.engine.local.cluster import LocalCluster
-from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
-from anchorbolt.engine.submit.start import RunStart
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.files import WorkerLocations
+from anchorbolt.run.handle import RunHandle, RunStatus, WaveListener
+from anchorbolt.run.local_cluster import LocalCluster
+from anchorbolt.run.start import RunStart
 from anchorbolt.topology import Topology
 
 JOB = """

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from anchorbolt.engine.history.segments import read_history
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.segments import read_history
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from tests.cli.command import ROOT, Command, run_arguments, wait_until
 from tests.cli.conftest import WriteFiles

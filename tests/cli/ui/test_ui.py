@@ -11,8 +11,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
-from anchorbolt.engine.history.segments import HistoryFiles
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.segments import HistoryFiles
 
 ROOT = Path(__file__).resolve().parents[3]
 JOB = """

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from anchorbolt.engine.driver.rounds import check_round
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, tally
 from anchorbolt.errors import InfrastructureLost, WaveFailed
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.engine.jobs import feeder, word_count
 

@@ -13,8 +13,8 @@ from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.local import batches as local_batches
-from anchorbolt.engine.local import cluster as local_cluster
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, WaveFailed, WorkerLost
+from anchorbolt.run import local_cluster as local_cluster
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology

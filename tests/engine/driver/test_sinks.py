@@ -18,8 +18,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import (
     AnchorboltError,
     BoltError,
@@ -33,6 +32,7 @@ from anchorbolt.errors import (
 )
 from anchorbolt.files import FileSystemGone, Folder, WorkerLocations, open_folder
 from anchorbolt.files.local_folder import LocalFolder
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts.feeder import FeederSpout
 from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
@@ -231,7 +231,7 @@ def test_a_wave_whose_rows_a_task_wrote_to_a_disk_of_its_own_is_not_decided(
     conf = NO_RETRIES | {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
     topology = word_count(feeder("a b", "c"), ParquetSink(str(tmp_path / "out")))
     cluster = LocalCluster()
-    monkeypatch.setattr("anchorbolt.engine.local.cluster.prepare_plan", of_machines)
+    monkeypatch.setattr("anchorbolt.run.local_cluster.prepare_plan", of_machines)
     with monkeypatch.context() as patched:
         patched.setattr(LocalFolder, "create", elsewhere)
         with pytest.raises(WaveFailed, match="does not see"):

@@ -14,7 +14,7 @@ from anchorbolt.checkpoint.namespaces import THREADS, Namespaces
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.config import load_conf
 from anchorbolt.engine.driver.state_commits import StateCommits
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.messages import TaskReport, reports_in
 from anchorbolt.errors import AnchorboltError, Fenced, InfrastructureLost, StateUnavailable, WaveFailed, WorkerLost

@@ -13,13 +13,13 @@ from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, OutputCollector, Parqu
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.local.cluster import _LocalRunner
-from anchorbolt.engine.submit.preparation import prepare_plan
-from anchorbolt.engine.submit.spout_of_run import checkpoint_spout
+from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, InfrastructureLost, QueryChanged, StateRegressed
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.files import open_folder
+from anchorbolt.run.local_cluster import _LocalRunner
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateProvider, MemoryStateStorage

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from anchorbolt.engine.local.cluster import LocalCluster
+from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.testing import FakeRedisStateProvider
 from tests.engine.jobs import feeder, run, word_count
 

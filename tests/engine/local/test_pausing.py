@@ -7,9 +7,9 @@ import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle, WaveReport
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import RunStatus
-from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.errors import Fenced
+from anchorbolt.run.handle import RunStatus
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.testing import FeederSpout

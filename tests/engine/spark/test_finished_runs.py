@@ -20,8 +20,8 @@ from anchorbolt.bolts.base import Bolt
 from anchorbolt.bolts.kafka import producer
 from anchorbolt.bolts.sink import SinkPublisher, SinkRun
 from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.spark.cluster import SparkRunHandle
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnavailable, SpoutError, TopologyError
+from anchorbolt.run.spark_cluster import SparkRunHandle
 from anchorbolt.spouts import GeneratorSpout, Spout, StreamSpout
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.streams.context import TopologyContext

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.submit.handle import RunStatus
+from anchorbolt.run.handle import RunStatus
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import text_spout, word_count, write_lines

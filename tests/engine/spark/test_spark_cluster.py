@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from anchorbolt import errors
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector, DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, SparkCluster
-from anchorbolt.engine.spark.cluster import SparkRunHandle
-from anchorbolt.engine.submit.handle import RunStatus
+from anchorbolt.run.handle import RunStatus
+from anchorbolt.run.spark_cluster import SparkRunHandle
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
@@ -21,6 +20,7 @@ from anchorbolt.engine.task.messages import (
 )
 from anchorbolt.engine.task.tally import NOTHING, tally
 from anchorbolt.errors import WaveFailed
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.engine.jobs import feeder, word_count

@@ -10,11 +10,11 @@ import pytest
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.local import levels
-from anchorbolt.engine.local.cluster import LocalCluster
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.messages import Envelope, TuplesMessage, decode_message
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text, round_to_text
+from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import CountWords, Scale, SplitSentence, Total, feeder, run
 

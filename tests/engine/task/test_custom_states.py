@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.figures.state_sizes import total
 from anchorbolt.errors import CodecMismatch, ConfigError, FaultInjected, StateError, StateRegressed, TopologyError
 from anchorbolt.faults.points import FaultPoint
+from anchorbolt.observe.figures.state_sizes import total
 from anchorbolt.state_backends import AttemptState, KeyValueState, State
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.streams.context import TopologyContext
@@ -215,7 +215,7 @@ class Returns(MemoryStateProvider):
 def test_a_provider_that_returns_no_state_is_refused_naming_it(
     job: Job, monkeypatch: pytest.MonkeyPatch, made: Any, says: str
 ) -> None:
-    monkeypatch.setattr("anchorbolt.engine.submit.preparation.provider_from", lambda *_, **__: Returns(made))
+    monkeypatch.setattr("anchorbolt.run.preparation.provider_from", lambda *_, **__: Returns(made))
     with pytest.raises(ConfigError, match=says) as caught:
         job.submit("a")
     assert "test_custom_states.Returns.new_state" in caught.value.message

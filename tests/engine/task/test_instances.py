@@ -9,14 +9,14 @@ import pytest
 
 from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task import instances
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instance import Instance
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, TuplesMessage, encode_message
 from anchorbolt.engine.task.messages import reports_in as reports_of
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.streams.tuple import Tuple

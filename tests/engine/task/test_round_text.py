@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round, TaskKey
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text, round_to_text
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.rules import check_attempt
 from anchorbolt.state_backends.state import Fence

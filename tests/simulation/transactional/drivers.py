@@ -11,8 +11,8 @@ from anchorbolt.checkpoint import decision_log
 from anchorbolt.engine.driver.batches import pipeline
 from anchorbolt.engine.driver.batches import waves as batch_waves
 from anchorbolt.engine.driver.batches.waves import BatchWaves
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.spout_of_run import checkpoint_spout
+from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task import emitter_task
 from tests.simulation.drivers import CHECKPOINT, settings_of
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations

@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told, run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, ReportMessage, TaskReport, decode_message
@@ -99,7 +99,7 @@ def _has_failed(plan: ExecutionPlan, rows: list[Envelope]) -> bool:
 
 
 class BatchTasks(TaskRunner):
-    """See `anchorbolt.engine.submit.handle.BatchRunner`."""
+    """See `anchorbolt.run.handle.BatchRunner`."""
 
     world: BatchWorld
     spouts: None = None

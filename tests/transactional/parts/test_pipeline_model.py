@@ -18,10 +18,10 @@ from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.files import open_folder
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider

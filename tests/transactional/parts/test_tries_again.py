@@ -12,9 +12,9 @@ from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.files import open_folder
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.transactional import OpaquePartitionedTransactionalSpout, PartitionedCoordinator
 from tests.transactional.jobs import values_topology

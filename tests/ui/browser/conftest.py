@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.history.segments import read_history
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.segments import read_history
 from anchorbolt.ui import UiServer
 from tests.ui.browser.jobs import TOPOLOGIES, Count
 from tests.ui.browser.visit import Visit

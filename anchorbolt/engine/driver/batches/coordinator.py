@@ -7,7 +7,7 @@ from typing import Any
 
 from anchorbolt.checkpoint.batches.metadata import BatchMetadata, packed_metadata
 from anchorbolt.engine.driver.batches.ranges import RangeCoordinator
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.spout_calls import called, made
 from anchorbolt.errors import AnchorboltError, TopologyError
 from anchorbolt.spouts import transactional as spouts

@@ -16,7 +16,7 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
 from anchorbolt.engine.driver.rounds import ONLY_REPEAT, check_round, suspected
 from anchorbolt.engine.driver.state_commits import StateCommitRunner
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import (
     AnchorboltError,

@@ -20,7 +20,7 @@ from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.coordinator import BatchCoordinator
 from anchorbolt.engine.driver.batches.flights import Flight
-from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, WaveFailed

@@ -12,8 +12,8 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
 from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.wave_report import summarise
-from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.waves import WaveCommitted
+from anchorbolt.engine.driver.waves import WaveCommitted
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, TopologyError
 from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
@@ -26,7 +26,7 @@ _PAUSE_S = 0.1
 
 
 class BatchWaves:
-    """The port `anchorbolt.engine.submit.waves.Waves` of a transactional topology."""
+    """The port `anchorbolt.engine.driver.waves.Waves` of a transactional topology."""
 
     def __init__(self, plan: ExecutionPlan, start: StartProcessing) -> None:
         """Create it; `start` begins the processing phase of a batch in the background."""

@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.driver.batches.background import Cancellation
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_calls import spout_error
 from anchorbolt.errors import TopologyError

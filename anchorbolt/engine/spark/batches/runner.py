@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.batches.metadata_server import BatchServer
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.intake.calls_server import call_server
@@ -19,7 +20,6 @@ from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
@@ -28,7 +28,7 @@ _POOL = "spark.scheduler.pool"
 
 
 class SparkBatchRunner:
-    """The port `anchorbolt.engine.submit.handle.BatchRunner` on Spark."""
+    """The port `anchorbolt.run.handle.BatchRunner` on Spark."""
 
     spouts: None = None
 

@@ -5,10 +5,10 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.sources.known import KnownSources, source_name
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
-from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import TopologyError
 from anchorbolt.files import Folder
 from anchorbolt.spouts.stream import StreamSpout

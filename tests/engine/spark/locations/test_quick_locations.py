@@ -9,12 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.submit.places import check_places
-from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.driver.places import check_places
 from anchorbolt.errors import LocationUnavailable
 from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
 from anchorbolt.files.hadoop.jvm import Hadoop
 from anchorbolt.files.hadoop.quick_locations import quick_locations
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.engine.jobs import feeder, word_count
 from tests.engine.spark.locations.conftest import hadoop_settings

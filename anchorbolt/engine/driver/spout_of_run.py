@@ -1,0 +1,88 @@
+"""Makes the checkpoint spout of a run on any engine from its plan."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from anchorbolt.bolts.column_types import schema_of
+from anchorbolt.checkpoint.decision import Inputs
+from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
+from anchorbolt.checkpoint.letters.writers import dead_letter_writer
+from anchorbolt.checkpoint.namespaces import Namespaces
+from anchorbolt.checkpoint.outbox import Outbox
+from anchorbolt.checkpoint.ports import Layout, Tasks
+from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.checkpoint.transaction import Run
+from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
+from anchorbolt.engine.driver.batches.phases import CommitRunner, PhasedRounds
+from anchorbolt.engine.driver.batches.pipeline import Pipeline
+from anchorbolt.engine.driver.rounds import Rounds, Runner
+from anchorbolt.engine.driver.state_commits import StateCommits
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.files import Folder
+from anchorbolt.util.retry import RetryPolicy
+
+
+class BatchRunner(CommitRunner, Protocol):
+    """Runs the phases of a transactional topology's batches; each engine implements it."""
+
+    spouts: None  # the driver runs none
+
+    def use(self, pipeline: Pipeline) -> None:
+        """Take the run's pipeline. Called once, before anything runs."""
+
+    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
+        """Return a Spark DataFrame of Parquet files, see `Outbox`."""
+
+    def close_instances(self) -> None:
+        """Close the instances of bolts that the tasks keep."""
+
+
+def _inputs(plan: ExecutionPlan, bolt: str) -> Inputs:
+    return tuple((source.component, source.stream, str(grouping)) for source, grouping in plan.graph.bolts[bolt].inputs)
+
+
+def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | BatchRunner) -> CheckpointSpout:
+    """Return the spout of a run whose streaming checkpoint location is `folder`; it has read nothing yet."""
+    retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
+    layout = Layout(
+        topology=plan.topology,
+        tasks=plan.namespaces,
+        headers={namespace: plan.header(namespace) for namespace in plan.namespaces},
+        parallelism={component: plan.parallelism(component) for component in plan.stateful},
+        groupings={name: _inputs(plan, name) for name in plan.stateful_bolts},
+        columns={
+            name: schema_of((field.name, field.type) for field in sink.schema)
+            for name, sink in plan.sinks.items()
+            if sink.schema is not None
+        },
+        schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
+        spout_tasks=plan.spouts_of_trees if plan.ackers else {},
+        batch_spout=batch_spout_text(plan),
+        committers={name: len(plan.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
+    )
+    log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
+    tasks: Tasks
+    if plan.batch_spout:
+        runner = cast(BatchRunner, runner)
+        pipeline = Pipeline(plan, log, folder)
+        runner.use(pipeline)
+        tasks = PhasedRounds(plan, runner, pipeline)
+    else:
+        tasks = Rounds(plan, cast(Runner, runner))
+    commit_tasks = None
+    if plan.provider.commit_carries_updates and runner.slots:
+        commit_tasks = StateCommits(plan, runner, retry)
+    run = Run(
+        layout=layout,
+        log=log,
+        tasks=tasks,
+        namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces, commit_tasks),
+        outbox=Outbox(
+            folder, plan.sinks, runner.read_files, plan.locations, retry, shared_by_machines=plan.shared_by_machines
+        ),
+        dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry, plan.locations),
+    )
+    retries = plan.settings.max_batch_retries
+    # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.
+    extra = int(plan.keeps_dead_letters and (bool(plan.batch_spout) or retries == 0))
+    return CheckpointSpout(run, retry, max_batch_retries=retries, extra_rounds=extra)

@@ -1,1 +1,0 @@
-"""From a topology and its configuration to a run: the execution plan, and the handle."""

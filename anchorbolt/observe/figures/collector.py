@@ -1,0 +1,173 @@
+"""The figures of a run for Prometheus: a collector that `prometheus_client` asks at each scrape.
+
+The names follow https://prometheus.io/docs/practices/naming/; docs/operating.md lists them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from anchorbolt.engine.driver.wave_report import WaveReport
+from anchorbolt.metrics.distribution import Distribution
+from anchorbolt.observe.figures.families import Distributions, Families, user_metric
+from anchorbolt.observe.figures.messages import of_messages
+from anchorbolt.observe.figures.registered import RegisteredMetrics
+from anchorbolt.observe.figures.run_figures import Figures, SpoutFigure, WaveFigure
+from anchorbolt.observe.figures.starting import age_of_checkpoint, run_status, start_time, waiting_seconds
+from anchorbolt.observe.figures.tasks import Figure
+from anchorbolt.observe.figures.windows import ALL_TIME, TEN_MINUTES
+
+if TYPE_CHECKING:
+    from anchorbolt.run.handle import RunHandle
+
+
+class _Counted(NamedTuple):
+    name: str
+    text: str
+    figure: Any
+    unit: float = 1.0  # so many of the metric's units
+
+
+_OF_WAVES = (
+    _Counted("waves", "Committed waves.", WaveFigure.WAVES),
+    _Counted("rounds_failed", "Rounds that were rolled back and run again.", WaveFigure.ROUNDS_FAILED),
+    _Counted("losses", "Of these: those in which Spark or the network lost something.", WaveFigure.LOSSES),
+    _Counted("shuffled_bytes", "Bytes of the blobs between tasks.", WaveFigure.BYTES_SHUFFLED),
+    _Counted("wave_seconds", "Time of all committed waves.", WaveFigure.WAVE_MS, 0.001),
+)
+_OF_TASKS = (
+    _Counted("executed_tuples", "Tuples that the task executed; of a spout, what it read.", Figure.EXECUTED),
+    _Counted("emitted_tuples", "Tuples that the task emitted.", Figure.EMITTED),
+    _Counted("acked_tuples", "Tuples that the task acked, in a topology that tracks its tuples.", Figure.ACKED),
+    _Counted("failed_tuples", "Tuples that failed in the task.", Figure.FAILED),
+    _Counted("reported_errors", "Errors that the task reported, those of failed tuples included.", Figure.ERRORS),
+    _Counted("execute_seconds", "Time in which the task executed tuples and read its state.", Figure.EXECUTE_MS, 0.001),
+    _Counted("prepare_seconds", "Time in which the task staged its state or outbox.", Figure.PREPARE_MS, 0.001),
+    _Counted("stage_seconds", "Time in which the store staged updates of the task.", Figure.STAGE_MS, 0.001),
+    _Counted("seal_seconds", "Time in which the store sealed what the task had staged.", Figure.SEAL_MS, 0.001),
+    _Counted("sent_bytes", "Bytes of the blobs that the task sent.", Figure.BYTES_OUT),
+    _Counted("state_read_keys", "Keys that the task read from the store.", Figure.KEYS_READ),
+    _Counted("state_cached_keys", "Keys that the task was to prefetch and had in its cache.", Figure.KEYS_CACHED),
+    _Counted("state_staged_keys", "Updates that the task staged.", Figure.KEYS_STAGED),
+    _Counted("state_staged_bytes", "Bytes of the updates that the task staged.", Figure.BYTES_STAGED),
+)
+_OF_SPOUTS = (
+    _Counted("acked_messages", "Messages of the rich spout whose trees are complete.", SpoutFigure.ACKED),
+    _Counted("failed_messages", "Messages of the rich spout that failed.", SpoutFigure.FAILED),
+    _Counted("dead_letters", "Tuples of the spout that were left out for good.", SpoutFigure.DEAD_LETTERS),
+)
+_TASK = ("component", "task")
+
+
+class RunCollector(Collector):
+    """Yields the metrics of one run, each with a label `topology`. Counters count this run's committed waves."""
+
+    def __init__(self, run: RunHandle) -> None:
+        """Make a collector, to be registered with a registry of `prometheus_client`."""
+        self._run = run
+        self._families = Families(run.topology)
+        run.state_sizes.start()
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing, so that a registry does not scrape when the collector is registered."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now. Never waits for a wave."""
+        families, run = self._families, self._run
+        figures = run.figures.over(ALL_TIME)
+        yield from self._now()
+        for name, text, figure, unit in _OF_WAVES:
+            yield families.counter(name, text, [((), figures.waves[figure] * unit)])
+        for name, text, figure, unit in _OF_TASKS:
+            samples = [((each.task[0], str(each.task[1])), each[figure] * unit) for each in figures.tasks]
+            yield families.counter(name, text, samples, _TASK)
+        for name, text, figure, _ in _OF_SPOUTS:
+            yield families.counter(
+                name, text, [((spout,), each[figure]) for spout, each in figures.spouts.items()], ["spout"]
+            )
+        text = "Share of the last 10 minutes in which the task executed tuples: Storm's capacity."
+        capacities = [
+            ((each.task[0], str(each.task[1])), each.capacity) for each in run.figures.tasks_over(TEN_MINUTES)
+        ]
+        yield families.gauge("task_capacity_ratio", text, capacities, _TASK)
+        yield from self._shared(figures)
+        yield from self._state()
+        yield from _registered(families, run.figures.registered)
+
+    def _now(self) -> Iterator[Metric]:
+        families, run = self._families, self._run
+        last, age_s = run.figures.last_wave
+        txid = run.recovery.txid if last is None else last.txid
+        yield start_time(families)
+        yield age_of_checkpoint(families, age_s)
+        yield families.gauge("committed_txid", "The last committed txid.", txid)
+        yield families.gauge("generation", "How often the topology was started.", run.recovery.generation)
+        text = "Time that the last start took to recover, and what it did."
+        recovered = [((run.recovery.action,), run.recovery.ms / 1000)]
+        yield families.gauge("recovery_seconds", text, recovered, ["action"])
+        yield families.gauge("wave_losses", "Losses in the current wave so far.", run.losses)
+        current = run.current_wave
+        age_s = 0.0 if current is None else time.monotonic() - current.began
+        yield families.gauge("wave_age_seconds", "Time since the current wave began; 0 between two waves.", age_s)
+        text = "The round of the current wave, from 1; 0 between two waves."
+        yield families.gauge("wave_round", text, 0 if current is None else current.round)
+        yield waiting_seconds(families, run.waiting)
+        yield from of_messages(families, run)
+        text = "For how long a call of a bolt or spout has not returned, from two seconds on."
+        calls = [((each.kind, each.component, str(each.task_index)), each.seconds) for each in run.long_calls]
+        yield families.gauge("call_seconds", text, calls, ["kind", *_TASK])
+        for name, text, behind in () if last is None else _lags(last):
+            if behind:
+                yield families.gauge(name, text, [((spout,), number) for spout, number in behind.items()], ["spout"])
+        yield families.gauge("paused", "1 while the run is paused.", int(run.paused))
+        status = "starting" if run.is_recovering else run.status.value.lower()
+        yield run_status(families, [each.value.lower() for each in type(run.status)], status)
+
+    def _shared(self, figures: Figures) -> Iterator[Metric]:
+        families = self._families
+        edges = [(edge, tuples) for edge, tuples in figures.transferred.items()]
+        text = "Tuples of a stream that a bolt received."
+        yield families.counter("received_tuples", text, edges, ["source", "stream", "target"])
+        phases: Distributions = {(phase,): each for phase, each in figures.phases_ms.items()}
+        yield families.histogram("wave_phase_seconds", "Time of a phase of a wave.", phases, ["phase"], 0.001)
+        calls: Distributions = {(operation,): each for operation, each in figures.store_ms.items()}
+        yield families.histogram("store_seconds", "Time of a call of the store.", calls, ["operation"], 0.001)
+        complete: Distributions = {(spout,): each for spout, each in figures.complete_ms.items()}
+        text = "Time from the emit of a message to its ack, which follows the commit: Storm's complete latency."
+        yield families.histogram("complete_seconds", text, complete, ["spout"], 0.001)
+
+    def _state(self) -> Iterator[Metric]:
+        sizes = self._run.state_sizes.measured().tasks
+        for name, text in (("keys", "Keys of the task's committed state."), ("bytes", "Bytes of the store for it.")):
+            found = [((task[0], str(task[1])), getattr(size, name)) for task, size in sizes.items()]
+            known = [(labels, value) for labels, value in found if value is not None]
+            yield self._families.gauge(f"state_{name}", text, known, _TASK)
+
+
+def _lags(last: WaveReport) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+    text = "Offsets that the source had and no wave had read when the last wave ended."
+    yield "source_offsets_behind", text, last.source_offsets_behind
+    yield "source_files_waiting", "Files that waited when the last wave ended.", last.source_files_waiting
+
+
+def _registered(families: Families, metrics: RegisteredMetrics) -> Iterator[Metric]:
+    """Yield what components have registered. Two names that differ only in `.` and `-` are one metric."""
+    numbers: defaultdict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
+    for metric, number in metrics.numbers.items():
+        numbers[metric.kind, user_metric(metric.name)][metric.task[0], str(metric.task[1])] = number
+    for (kind, name), samples in numbers.items():
+        make = families.counter if kind == "counter" else families.gauge
+        yield make(name, f"A {kind} that components have registered.", list(samples.items()), _TASK)
+    distributions: defaultdict[tuple[str, str], dict[tuple[str, ...], Distribution]] = defaultdict(dict)
+    for metric, distribution in metrics.distributions.items():
+        distributions[metric.kind, user_metric(metric.name)][metric.task[0], str(metric.task[1])] = distribution
+    for (kind, name), found in distributions.items():
+        shown = f"{name}_seconds" if kind == "timer" else name
+        yield families.histogram(shown, f"A {kind} that components have registered.", found, _TASK)

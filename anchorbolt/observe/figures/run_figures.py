@@ -1,0 +1,191 @@
+"""All figures of a run: each committed wave adds to them, and any thread may read them at any time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.driver.wave_report import PHASES, WaveReport
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.spouts.settled_messages import TaskMessages
+from anchorbolt.engine.task.messages import ReportedError, TaskReport
+from anchorbolt.metrics.distribution import Distribution
+from anchorbolt.observe.figures.latencies import STORE_OPERATIONS, Latencies
+from anchorbolt.observe.figures.registered import RegisteredMetrics
+from anchorbolt.observe.figures.tasks import Edge, TaskFigures, TaskTables
+from anchorbolt.observe.figures.windows import ALL_TIME, Numbers, Windows
+
+
+class WaveFigure(IntEnum):
+    """What is counted of waves."""
+
+    WAVES = 0  # committed
+    ROUNDS_FAILED = 1  # that were run again, losses included
+    LOSSES = 2  # of these: because Spark or the network lost something
+    BYTES_SHUFFLED = 3
+    WAVE_MS = 4  # all phases together
+
+
+class SpoutFigure(IntEnum):
+    """What is counted of the messages of a spout."""
+
+    ACKED = 0
+    FAILED = 1
+    DEAD_LETTERS = 2
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of a window."""
+
+    seconds: float  # that the window covers: less than its length while the run is younger
+    waves: Numbers  # by `WaveFigure`
+    spouts: Mapping[str, Numbers]  # by spout, and by `SpoutFigure`
+    tasks: Sequence[TaskFigures]
+    messages: Mapping[TaskKey, TaskMessages]  # by task of a rich spout
+    transferred: Mapping[Edge, float]  # tuples
+    store_ms: Mapping[str, Distribution]  # by operation: the time of each call
+    phases_ms: Mapping[str, Distribution]  # by phase of a wave
+    complete_ms: Mapping[str, Distribution]  # by rich spout: from the emit of a message to its ack
+
+
+class RunFigures:
+    """The figures of one run. Thread-safe."""
+
+    def __init__(self, plan: ExecutionPlan, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with no wave; `clock` returns seconds, and does not go back."""
+        now = clock()
+        self._clock = clock
+        self._began = now
+        self._lock = threading.Lock()
+        self._tasks = TaskTables(plan, now)
+        self._waves = Windows((len(WaveFigure),), now)
+        self._spouts = {spout: Windows((len(SpoutFigure),), now) for spout in plan.graph.spouts}
+        self._messages = {task: Windows((len(TaskMessages._fields),), now) for task in plan.rich_spout_tasks}
+        self._store = Latencies(STORE_OPERATIONS, now)
+        self._phases = Latencies(PHASES, now)
+        self._complete = Latencies(dict.fromkeys(spout for spout, _ in plan.rich_spout_tasks), now)
+        self._registered = RegisteredMetrics({}, {})
+        self._errors: dict[str, ReportedError] = {}
+        self._timed_out = Counter[tuple[str, TaskKey]]()
+        self._last: WaveReport | None = None
+        self._last_at = now
+
+    def add(self, report: WaveReport, tasks: Sequence[TaskReport]) -> None:
+        """Add a committed wave, with the reports of its tasks."""
+        store = defaultdict[str, Distribution](Distribution)
+        for task in tasks:
+            for operation, times in task.outcome.counters.store_ms.items():
+                store[operation].merge(times)
+        with self._lock:
+            now = self._clock()
+            self._tasks.add(tasks, now, report.tuples_left_out)
+            self._waves.add(_numbers_of(report), now)
+            for spout, windows in self._spouts.items():
+                given = report.messages_acked, report.messages_failed, report.dead_letters
+                windows.add(np.array([float(each.get(spout, 0)) for each in given]), now)
+            for key, windows in self._messages.items():
+                windows.add(np.array(report.messages_by_task.get(key, TaskMessages()), np.float64), now)
+            self._store.add(store, now)
+            self._phases.add({phase: _one(getattr(report, f"{phase}_ms")) for phase in PHASES}, now)
+            self._complete.add(report.complete_ms, now)
+            self._registered.add(tasks)
+            self._add_errors(tasks)
+            self._timed_out.update(report.messages_timed_out)
+            self._last, self._last_at = report, now
+
+    def add_of_spout(self, report: TaskReport) -> None:
+        """Add what a rich spout's task measured since its last report: between waves, in its calls."""
+        with self._lock:
+            self._tasks.add([report], self._clock())
+            self._registered.add([report])
+            self._add_errors([report])
+
+    def _add_errors(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            before = self._errors.get(report.component)
+            if report.error is not None and (before is None or before.at <= report.error.at):
+                self._errors[report.component] = report.error
+
+    def over(self, window: str = ALL_TIME) -> Figures:
+        """Return the figures of a window, one of `WINDOWS` or `ALL_TIME`. Raises KeyError for another one."""
+        with self._lock:
+            now = self._clock()
+            waves, seconds = self._waves.sums(window, now)
+            return Figures(
+                seconds=seconds,
+                waves=waves.copy(),
+                spouts={spout: each.sums(window, now)[0].copy() for spout, each in self._spouts.items()},
+                tasks=self._tasks.tasks(window, now),
+                messages={
+                    task: TaskMessages(*each.sums(window, now)[0].tolist()) for task, each in self._messages.items()
+                },
+                transferred=self._tasks.transferred(window, now),
+                store_ms=self._store.over(window, now),
+                phases_ms=self._phases.over(window, now),
+                complete_ms=self._complete.over(window, now),
+            )
+
+    def tasks_over(self, window: str) -> list[TaskFigures]:
+        """Return only the figures of tasks of a window. Raises KeyError for an unknown one."""
+        with self._lock:
+            return self._tasks.tasks(window, self._clock())
+
+    @property
+    def timed_out(self) -> Mapping[tuple[str, TaskKey], int]:
+        """How many messages timed out, by their spout and the task that held a tuple of them last."""
+        with self._lock:
+            return self._timed_out.copy()
+
+    @property
+    def reported_errors(self) -> Mapping[str, ReportedError]:
+        """The latest error that each component has reported by `report_error`; none for most."""
+        with self._lock:
+            return self._errors.copy()
+
+    @property
+    def dead_letters(self) -> int:
+        """The number of dead letters of all spouts."""
+        with self._lock:
+            return int(sum(each.all_time[SpoutFigure.DEAD_LETTERS] for each in self._spouts.values()))
+
+    @property
+    def age_s(self) -> float:
+        """The seconds since the run began."""
+        return self._clock() - self._began
+
+    @property
+    def registered(self) -> RegisteredMetrics:
+        """What the metrics measured that components have registered."""
+        with self._lock:
+            return self._registered.copy()
+
+    @property
+    def last_wave(self) -> tuple[WaveReport | None, float]:
+        """The latest committed wave, and the seconds since its commit; None and those since the start before it."""
+        with self._lock:
+            return self._last, self._clock() - self._last_at
+
+
+def _numbers_of(report: WaveReport) -> Numbers:
+    numbers = {
+        WaveFigure.WAVES: 1,
+        WaveFigure.ROUNDS_FAILED: report.rounds - 1,
+        WaveFigure.LOSSES: report.losses,
+        WaveFigure.BYTES_SHUFFLED: report.bytes_shuffled,
+        WaveFigure.WAVE_MS: report.total_ms,
+    }
+    return np.array([float(numbers[figure]) for figure in WaveFigure])
+
+
+def _one(value: float) -> Distribution:
+    distribution = Distribution()
+    distribution.add(value)
+    return distribution

@@ -1,0 +1,227 @@
+"""A run on any engine: its checkpoint spout, and the handle that `submit` returns."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from anchorbolt.checkpoint.spout import CommittedWave
+from anchorbolt.engine.driver.rounds import Runner
+from anchorbolt.engine.driver.spout_of_run import BatchRunner, checkpoint_spout
+from anchorbolt.engine.driver.wave_report import WaveReport
+from anchorbolt.engine.driver.waves import Waves
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
+from anchorbolt.files import Folder
+from anchorbolt.observe.history.graph import graph_of
+from anchorbolt.observe.history.records import end_record, start_record
+from anchorbolt.observe.history.writer import HistoryWriter
+from anchorbolt.run.observed_run import ObservedRun
+from anchorbolt.run.start import RunStart
+from anchorbolt.run.store_watch import StoreWatch
+
+if TYPE_CHECKING:
+    from anchorbolt.observe.figures.collector import RunCollector
+
+_log = logging.getLogger("anchorbolt.engine")
+
+WaveListener = Callable[[WaveReport], None]
+
+
+class RunStatus(str, Enum):
+    """What has become of a run; see `RunHandle.status`."""
+
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+
+
+class RunHandle(ObservedRun):
+    """A topology that was submitted. Thread-safe."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        folder: Folder,
+        runner: Runner | BatchRunner,
+        waves: Waves,
+        listener: WaveListener | None,
+        *,
+        until_empty: bool,
+        keeps_history: bool = True,
+        start: RunStart | None = None,
+    ) -> None:
+        """Called by an engine: recover, and start the waves.
+
+        `listener` is called after each committed wave. Without `keeps_history`, nobody can read a history later.
+        `start` shows what the engine has waited for until now.
+        """
+        self._start = start or RunStart(plan.topology, plan.settings)
+        super().__init__(plan, runner)
+        self._waves = waves
+        self._listener = listener
+        self._stop_requested = threading.Event()
+        self._pause_lock = threading.Lock()  # held while the run is paused or resumed
+        self._paused = False
+        self._listening: int | None = None  # the thread that calls the listener
+        self._status = RunStatus.RUNNING
+        self._failure: BaseException | None = None
+        try:
+            self._spout = checkpoint_spout(plan, folder, runner)
+        except BaseException:
+            self._start.close()
+            runner.close_instances()
+            raise
+        try:
+            self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
+            self._start.show(self)
+            self._recovery = self._spout.recover(
+                waves.query_id(), accept_new=plan.settings.accept_new_query, accept_loss=plan.settings.accept_state_loss
+            )
+            check_spouts_left_out(plan, self._spout.record)
+            if keeps_history:
+                self._history = HistoryWriter(folder, self._recovery.generation, earlier=self._show_earlier)
+            self._record(start_record(self._recovery, graph_of(plan), time.time()))
+            waves.start(self._spout, self._add, until_empty=until_empty)
+            self._watch_of_store.claimed(self._recovery.generation)
+        except BaseException:
+            self._clean_up()
+            raise
+        threading.Thread(target=self._watch, name="anchorbolt-run", daemon=True).start()
+
+    def collector(self) -> "RunCollector":
+        """Return a collector of the run's metrics, to be registered with a registry of `prometheus_client`.
+
+        For a program that shows metrics of its own: `prometheus_client.REGISTRY.register(handle.collector())`. It may
+        be asked on any thread, also after the run has ended.
+        """
+        from anchorbolt.observe.figures.collector import RunCollector
+
+        return RunCollector(self)
+
+    @property
+    def status(self) -> RunStatus:
+        """RUNNING, STOPPED (by `stop`), FINISHED (the source was empty) or FAILED."""
+        return self._status
+
+    @property
+    def paused(self) -> bool:
+        """Whether the run is paused: from `pause` until `resume`, `stop` or the end of the run."""
+        return self._paused and not self._stop_requested.is_set() and self._status is RunStatus.RUNNING
+
+    @property
+    def pausing(self) -> bool:
+        """Whether the run is paused, but waves still run for what is in flight."""
+        return self.paused and not self._waves.wait_until_paused(0)
+
+    @property
+    def metrics_address(self) -> str | None:
+        """Where the metrics are shown, with `topology.metrics.port`; None without it."""
+        return self._start.metrics_address
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that ended the run, or None."""
+        return self._failure
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the run has ended, at most `timeout` seconds; return whether it has ended.
+
+        Raises:
+            AnchorboltError: The run failed with this error.
+        """
+        if not self._ended.wait(timeout):
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Finish the current wave, if any, and end the run; return whether it has ended.
+
+        Rich spouts are not asked for more, but waves run until no message is pending any more, at most for
+        `topology.message.timeout.secs`.
+
+        A paused run ends at once.
+
+        Waits at most `timeout` seconds, but not at all if an `on_wave` listener calls it. May be called repeatedly.
+        """
+        self._stop_requested.set()
+        return self._ended.wait(timeout if self._waves.stop() else 0)
+
+    def pause(self, timeout: float | None = None) -> bool:
+        """Finish the current wave, if any, and begin no other until `resume`; return whether no wave runs any more.
+
+        No source is asked for more from now on. What has been emitted is still processed, as in Storm: waves run until
+        no message of a rich spout is pending and no batch of a transactional topology is in flight, for rich spouts at
+        most for `topology.message.timeout.secs`. After that nothing times out, however long the pause is. A spout's
+        `deactivate` is called once none of its messages is pending.
+
+        A new driver for the same topology takes over from a paused run as from any other, and is not paused itself. A
+        run with `until_empty` does not end while it is paused.
+
+        Waits at most `timeout` seconds, but not at all if an `on_wave` listener calls it. Returns False also if the run
+        was resumed or has ended meanwhile. Has no effect on a run that is paused, is to stop or has ended.
+        """
+        with self._pause_lock:
+            self._paused = True
+            self._waves.pause()
+        in_time = self._waves.wait_until_paused(0 if self._listening == threading.get_ident() else timeout)
+        return in_time and self.paused
+
+    def resume(self) -> None:
+        """End the pause: call `activate` of the rich spouts, and run waves as before. Return at once.
+
+        What arrived at the sources during the pause is processed. Has no effect on a run that is not paused.
+        """
+        with self._pause_lock:
+            self._paused = False
+            self._waves.resume()
+
+    def _add(self, report: WaveReport, wave: CommittedWave) -> None:
+        self._keep(report, wave)
+        if self._listener is not None:
+            self._listening = threading.get_ident()
+            try:
+                self._listener(report)
+            finally:
+                self._listening = None
+
+    def _watch(self) -> None:
+        try:
+            self._end(self._wait())
+        finally:
+            self._ended.set()
+
+    def _wait(self) -> BaseException | None:
+        try:
+            failure = self._waves.wait()
+        except BaseException as error:
+            failure = error
+        if self._watch_of_store is not None:
+            self._watch_of_store.close()
+            failure = failure or self._watch_of_store.loss
+        return failure
+
+    def _end(self, failure: BaseException | None) -> None:
+        if failure is not None:
+            status = RunStatus.FAILED
+        else:
+            status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
+        # What shows the run says so at once: cleaning up may take seconds, if the store is away.
+        self._failure, self._status = failure, status
+        txid = self._spout.record.txid
+        self._record(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        shown = (self._history, self._start, self._watch_of_store, self.state_sizes)
+        closed = [each.close for each in shown if each is not None]
+        for clean_up in (*closed, self._runner.close_instances, self._spout.close):
+            try:
+                clean_up()
+            except (Exception, SystemExit):  # `await_termination` must return in any case
+                _log.warning("the run has ended, but cleaning up failed", exc_info=True)

@@ -1,0 +1,234 @@
+"""What a run tells of itself, while it runs and after its end: for programs, the page and the metrics."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from anchorbolt.checkpoint.current_wave import CurrentWave
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
+from anchorbolt.config.masking import Masking, secrets_in
+from anchorbolt.engine.driver import committed_state
+from anchorbolt.engine.driver.changed_attributes import ChangedAttributes
+from anchorbolt.engine.driver.rounds import Runner
+from anchorbolt.engine.driver.spout_of_run import BatchRunner
+from anchorbolt.engine.driver.wave_report import WaveReport
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.spouts.throttle import Throttle
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
+from anchorbolt.observe.figures.run_figures import RunFigures
+from anchorbolt.observe.figures.size_meter import SizeMeter
+from anchorbolt.observe.history.failures import MOST_LETTERS, Letter, has_failed, letter_of, letters_in
+from anchorbolt.observe.history.records import Record, wave_record, without_secrets
+from anchorbolt.observe.history.writer import RECORDS_SHOWN, HistoryWriter
+from anchorbolt.run.store_watch import StoreWatch
+from anchorbolt.state_backends.state import NOTHING_COMMITTED
+
+_REPORTS_KEPT = 1000
+_FAILED_RECORDS_KEPT = 100
+
+
+class ObservedRun:
+    """The part of a `RunHandle` that only tells. Thread-safe."""
+
+    _spout: CheckpointSpout  # set before the run recovers
+
+    def __init__(self, plan: ExecutionPlan, runner: Runner | BatchRunner) -> None:
+        """Called by `RunHandle`."""
+        self._plan = plan
+        self._runner = runner
+        self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
+        self._records: deque[Record] = deque(maxlen=RECORDS_SHOWN)
+        self._earlier: Sequence[Record] = ()
+        self._failed_records: deque[Record] = deque(maxlen=_FAILED_RECORDS_KEPT)
+        self._letters: deque[Letter] = deque(maxlen=MOST_LETTERS)
+        self.figures = RunFigures(plan)
+        if runner.spouts is not None and runner.spouts.rich is not None:
+            runner.spouts.rich.have_told(self.figures.add_of_spout)
+        self.state_sizes = SizeMeter(plan)
+        self._changed_attributes = ChangedAttributes(plan)
+        self._masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
+        self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
+        self._history: HistoryWriter | None = None
+        self._watch_of_store: StoreWatch | None = None
+        self._ended = threading.Event()
+
+    @property
+    def topology(self) -> str:
+        """The topology's name."""
+        return self._plan.topology
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """How the topology is run, for whatever shows it. What is below it is internal."""
+        return self._plan
+
+    @property
+    def reports(self) -> Sequence[WaveReport]:
+        """The reports of the latest 1000 committed waves, oldest first."""
+        return list(self._reports)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """The latest 300 records of the history, oldest first, as `anchorbolt history --json` prints them.
+
+        Those of earlier drivers are there a moment after the start, once a thread has read them.
+        """
+        return [*self._earlier, *self._records][-RECORDS_SHOWN:]
+
+    @property
+    def earlier_records(self) -> Sequence[Record]:
+        """The latest 300 records of earlier drivers, oldest first; empty until a thread has read them."""
+        return self._earlier
+
+    @property
+    def failed_records(self) -> Sequence[Record]:
+        """The latest 100 of these records, and of this run's, that tell of a failure, oldest first."""
+        earlier = [each for each in self._earlier if has_failed(each)]
+        return [*earlier, *self._failed_records][-_FAILED_RECORDS_KEPT:]
+
+    @property
+    def dead_letters(self) -> Sequence[Letter]:
+        """The latest 100 dead letters, oldest first, with the traceback if a bolt raised.
+
+        Of a wave of an earlier driver there are only the first three.
+        """
+        return [*letters_in(self._earlier), *self._letters][-MOST_LETTERS:]
+
+    @property
+    def recovery(self) -> RecoveryReport:
+        """The result of the driver's start. Until it has recovered, the action is `recovering`."""
+        return self._recovery
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether the driver has not recovered yet."""
+        return self._recovery.action == "recovering"
+
+    @property
+    def messages_in_flight(self) -> int:
+        """The number of messages of rich spouts that are neither acked nor failed. `stop` waits for them."""
+        spouts = self._runner.spouts
+        return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
+
+    @property
+    def oldest_message_s(self) -> float:
+        """The seconds since the oldest message in flight was emitted; 0 without rich spouts or messages.
+
+        A message that an earlier driver left in flight is as old as this run.
+        """
+        spouts = self._runner.spouts
+        return 0.0 if spouts is None or spouts.rich is None else spouts.rich.oldest_message_s
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """What holds the rich spouts back now; None if the topology has none."""
+        spouts = self._runner.spouts
+        return None if spouts is None or spouts.rich is None else spouts.rich.throttle()
+
+    @property
+    def losses(self) -> int:
+        """How often Spark or the network has lost something in the current wave; 0 between two waves."""
+        return self._spout.losses
+
+    @property
+    def current_wave(self) -> CurrentWave | None:
+        """The wave that runs now; None between two waves."""
+        return self._spout.current_wave
+
+    @property
+    def tasks(self) -> tuple[int, int, int]:
+        """Of the last job for bolts: its ended tasks, all its tasks if it still runs, and the executed tuples.
+
+        All are 0 on an engine that does not tell.
+        """
+        return 0, 0, 0
+
+    @property
+    def unended_tasks(self) -> Sequence[TaskKey]:
+        """The tasks of bolts that the current round waits for, by level.
+
+        Empty if no round runs, if it runs only some tasks, and on an engine that does not tell.
+        """
+        return ()
+
+    @property
+    def long_calls(self) -> Sequence[LongCall]:
+        """The calls of bolts, spouts and emitters that have not returned for two seconds, the longest first."""
+        return long_calls(self.topology)
+
+    @property
+    def waiting(self) -> Mapping[str, float]:
+        """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
+        return longest({} if self._watch_of_store is None else self._watch_of_store.waiting, self._spout.waiting)
+
+    def state(self, component: str) -> dict[Any, Any]:
+        """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
+
+        May be called while the topology runs, and after its end. While it runs, the tasks' states may belong to
+        different waves.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+            StateError: Several tasks have the same key, or the state has different keys that are equal in a dict, such
+                as `1`, `1.0` and `True`; `state_items` yields them all.
+        """
+        entries: dict[Any, Any] = {}
+        for key, value in self.state_items(component):
+            if key in entries:
+                raise committed_state.equal_keys(self._plan, component, key)
+            entries[key] = value
+        return entries
+
+    def state_items(self, component: str) -> Iterator[tuple[Any, Any]]:
+        """Yield the committed entries of a stateful bolt, task by task, without reading them all at once.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+        """
+        return committed_state.items(self._plan, component)
+
+    def lookup(self, component: str, key: Any) -> dict[int, Any]:
+        """Read the committed values of one key of a stateful bolt, by the index of the task that has it.
+
+        Empty if no task has the key. All tasks are asked, in a round trip each, because several can have the same key:
+        with another grouping than fields grouping, or if the bolt uses other keys than the grouping's.
+
+        May be called while the topology runs, and after its end.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+            UnsupportedValue: No state has such a key, because it cannot be encoded.
+            StateUnavailable: The store did not answer.
+        """
+        found = committed_state.look_up(self._plan, component, key)
+        return {each.task: each.value() for each in found if each.data is not None}
+
+    def _keep(self, report: WaveReport, wave: CommittedWave) -> None:
+        """Keep what a committed wave tells."""
+        self.figures.add(report, wave.reports)
+        self._changed_attributes.warn(wave.reports)
+        letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
+        self._letters += letters
+        told, failed = (self._recovery.generation, report, wave.reports), wave.round_failures
+        self._record(wave_record(*told, time.time(), failed_ms=wave.failed_ms, failed_rounds=failed, letters=letters))
+        self._reports.append(report)
+
+    def _show_earlier(self, records: Sequence[Record]) -> None:
+        self._earlier = [without_secrets(each, self._masking) for each in records]
+
+    def _record(self, record: Record) -> None:
+        record = without_secrets(record, self._masking)
+        self._records.append(record)
+        if has_failed(record):
+            self._failed_records.append(record)
+        if self._history is not None:
+            self._history.add(record)
+
+
+def longest(*waits: Mapping[str, float]) -> Mapping[str, float]:
+    """Merge what several parts of a run wait for. If two wait for the same, the longer time counts."""
+    names = dict.fromkeys(name for each in waits for name in each)
+    return {name: max(each.get(name, 0.0) for each in waits) for name in names}

@@ -1,0 +1,227 @@
+"""The history at a checkpoint location: what is kept, how much, and across how many drivers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.config.masking import Masking
+from anchorbolt.files import Folder, open_folder
+from anchorbolt.observe.history import writer as writers
+from anchorbolt.observe.history.records import Record, decoded, encoded, without_secrets
+from anchorbolt.observe.history.segments import RECORDS_KEPT, HistoryFiles, read_history, read_latest
+from anchorbolt.observe.history.writer import HistoryWriter
+from tests.cli.command import wait_until
+
+
+def wave(txid: int, generation: int = 1) -> Record:
+    return {"kind": "wave", "at": float(txid), "generation": generation, "txid": txid}
+
+
+def txids(folder: Folder) -> list[int]:
+    return [record["txid"] for record in read_history(folder)]
+
+
+class LateFolder:
+    """A checkpoint location at which an older driver writes once more, just after a newer one has read its file."""
+
+    def __init__(self, folder: Folder, late: Callable[[], None]) -> None:
+        self._folder, self._late = folder, late
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._folder, name)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self._late()
+        self._folder.replace(name, data)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return open_folder(str(tmp_path))
+
+
+def test_the_latest_ten_thousand_are_kept_in_few_files(folder: Folder) -> None:
+    files = HistoryFiles(folder, 1)
+    for start in range(0, RECORDS_KEPT + 1234, 617):
+        files.write([wave(txid) for txid in range(start, start + 617)])
+    kept = txids(folder)
+    assert kept == list(range(kept[0], kept[-1] + 1))
+    assert RECORDS_KEPT <= len(kept) <= RECORDS_KEPT + 100
+    assert len(list(folder.names("anchorbolt/history"))) <= RECORDS_KEPT // 100 + 1
+
+
+def test_what_an_older_driver_writes_while_a_newer_one_takes_over_is_kept(folder: Folder) -> None:
+    older = HistoryFiles(folder, 1)
+    older.write([wave(0)])
+    newer: Any = LateFolder(folder, lambda: older.write([{**wave(0), "kind": "end", "at": 5.0}]))
+    HistoryFiles(newer, 2).write([wave(1, 2)])
+    assert sorted(record["kind"] for record in read_history(folder)) == ["end", "wave", "wave"]
+
+
+def test_the_reasons_of_failures_hold_no_secret_of_the_configuration() -> None:
+    secret = 'a"secret'
+    text = f"cannot log in with {secret}"
+    record = {**wave(0), "failures": [text], "messages": [{"reason": text}], "executed": {"count": 1}}
+    masked = {"failures": ["cannot log in with ***"], "messages": [{"reason": "cannot log in with ***"}]}
+    assert without_secrets(record, Masking([secret])) == {**record, **masked}
+    assert without_secrets(wave(0), Masking(["wave"])) == wave(0)
+
+
+@pytest.mark.parametrize("secret", ["1795", "true", "txid", "failures"])
+def test_a_secret_that_is_a_number_or_the_name_of_a_field_leaves_the_record_whole(secret: str) -> None:
+    record = {**wave(1795), "failures": [f"no {secret} here"], "true": True}
+    masked = without_secrets(record, Masking([secret]))
+    assert masked == {**record, "failures": ["no *** here"]}
+
+
+def test_drivers_that_start_again_and_again_keep_as_much(folder: Folder) -> None:
+    for generation in range(1, 400):
+        HistoryFiles(folder, generation).write([wave(3 * generation + number, generation) for number in range(3)])
+    assert txids(folder) == list(range(3, 1200))
+    assert len(list(folder.names("anchorbolt/history"))) <= 13
+
+
+def test_a_driver_that_was_replaced_destroys_nothing(folder: Folder) -> None:
+    older, newer = HistoryFiles(folder, 1), HistoryFiles(folder, 2)
+    older.write([wave(0)])
+    newer.write([wave(1, 2)])
+    older.write([wave(1)])
+    newer.write([wave(2, 2)])
+    assert sorted((record["generation"], record["txid"]) for record in read_history(folder)) == [
+        (1, 0),
+        (1, 1),
+        (2, 1),
+        (2, 2),
+    ]
+
+
+def test_a_write_that_fails_is_repeated_and_writes_nothing_twice(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, records, replace = HistoryFiles(folder, 1), [wave(txid) for txid in range(250)], type(folder).replace
+    calls = [0]
+
+    def fails(self: Any, name: str, data: bytes) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise OSError("no room")
+        replace(self, name, data)
+
+    monkeypatch.setattr(type(folder), "replace", fails)
+    with pytest.raises(OSError, match="no room"):
+        files.write(records)
+    assert txids(folder) == list(range(100))
+    files.write(records)
+    assert txids(folder) == list(range(250))
+
+
+def test_the_latest_records_of_earlier_drivers_are_read_from_few_files(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for generation, number in ((1, 950), (2, 30), (3, 20)):
+        HistoryFiles(folder, generation).write([wave(txid, generation) for txid in range(number)])
+    opened, read_end = list[str](), type(folder).read_end
+
+    def reads(self: Any, name: str, most: int) -> bytes | None:
+        opened.append(name)
+        return read_end(self, name, most)
+
+    monkeypatch.setattr(type(folder), "read_end", reads)
+    found = [(record["generation"], record["txid"]) for record in read_latest(folder, 300, before=3)]
+    assert found == [*((1, txid) for txid in range(680, 950)), *((2, txid) for txid in range(30))]
+    assert len(opened) <= 5
+    assert read_latest(folder, 300, before=1) == []
+
+
+def test_the_records_of_earlier_drivers_are_handed_on_once_they_can_be_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writers, "_PAUSE_S", 0.001)
+    HistoryFiles(folder, 1).write([wave(0), wave(1)])
+    names, calls, handed = type(folder).names, [0], list[list[Record]]()
+
+    def fails_first(self: Any, name: str) -> Any:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise OSError("away")
+        return names(self, name)
+
+    monkeypatch.setattr(type(folder), "names", fails_first)
+    writer = HistoryWriter(folder, 2, earlier=handed.append)
+    writer.add(wave(2, 2))
+    wait_until(lambda: bool(caplog.records), "it has failed")
+    writer.add(wave(3, 2))
+    wait_until(lambda: bool(handed), "it was read")
+    writer.close()
+    assert handed == [[wave(0), wave(1)]]
+    assert len(caplog.records) == 1
+    assert txids(folder) == [0, 1, 2, 3]
+
+
+def test_damaged_lines_are_left_out() -> None:
+    whole = encoded(wave(1))
+    lines = [b"{", b"[]\n", b"\xff\n", b'{"kind":"wave"}\n', b"[" * 100_000, b'{"a":' * 9000, whole]
+    assert decoded(lines) == [wave(1)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '"at":1e400',
+        '"at":NaN',
+        '"at":-1',
+        '"at":9e14',
+        '"txid":1.5',
+        '"txid":true',
+        '"total_ms":' + "9" * 400,
+        '"rounds":"two"',
+        '"kind":["wave"]',
+        '"letters":5',
+        '"letters":[{"reason":"no"}]',
+        '"messages":[7]',
+        '"timed_out":{"in":3}',
+        '"raised":{"traceback":"no"}',
+        '"failures":{"a":1}',
+        '"phases_ms":"x"',
+        '"executed":{"count":null}',
+        '"tasks":[1]',
+        '"tasks":{"count":{"start_ms":"x"}}',
+        '"graph":{"topology":"t","components":[{"id":"count"}]}',
+        '"failure":7',
+    ],
+)
+def test_a_record_with_a_field_of_another_type_is_left_out(odd: str) -> None:
+    plain = encoded(wave(1)).rstrip().removesuffix(b"}")
+    assert decoded([plain + b"," + odd.encode() + b"}\n"]) == []
+    assert decoded([plain + b',"of_later":5}\n']) == [{**wave(1), "of_later": 5}]
+
+
+def test_a_location_that_cannot_be_written_is_tried_again_and_the_oldest_are_dropped(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(writers, "_PAUSE_S", 0.001)
+    monkeypatch.setattr(writers, "_MOST_WAITING", 10)
+    write, away = HistoryFiles.write, [True]
+
+    def refuses(self: HistoryFiles, records: list[Record]) -> None:
+        if away[0]:
+            raise OSError("away")
+        write(self, records)
+
+    monkeypatch.setattr(HistoryFiles, "write", refuses)
+    writer = HistoryWriter(folder, 1)
+    for txid in range(30):
+        writer.add(wave(txid))
+    wait_until(lambda: bool(caplog.records), "it has failed")
+    away[0] = False
+    writer.add(wave(30))
+    writer.close()
+    kept = txids(folder)
+    assert kept == list(range(kept[0], 31))
+    assert len(caplog.records) == 1
+    assert json.dumps(kept)

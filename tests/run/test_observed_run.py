@@ -1,0 +1,29 @@
+"""What a run tells of itself, where no other test sees it."""
+
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.run.handle import RunStatus
+from anchorbolt.run.observed_run import longest
+from tests.engine.jobs import feeder, word_count
+
+
+def test_a_wait_does_not_begin_anew_when_a_second_one_notices_the_same() -> None:
+    assert longest({"the state store": 4.7}, {}) == {"the state store": 4.7}
+    assert longest({"the state store": 5.7}, {"the state store": 0.1, "the sink": 2.0}) == {
+        "the state store": 5.7,
+        "the sink": 2.0,
+    }
+
+
+def test_a_run_ends_although_its_end_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*_: Any) -> None:
+        raise ValueError("not written")
+
+    monkeypatch.setattr("anchorbolt.run.handle.end_record", raises)
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+    handle: RunHandle = LocalCluster().submit(word_count(feeder("a b")), until_empty=True)
+    assert handle.await_termination(60)
+    assert handle.status is RunStatus.FINISHED
