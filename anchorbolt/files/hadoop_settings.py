@@ -7,12 +7,13 @@ worker without a key for an object store uses that of its environment, as Hadoop
 import re
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.files.hadoop_object_stores import SettingReader, Settings, azure, gs, s3
+from anchorbolt.files.hadoop_s3 import SettingReader, Settings, s3
 from anchorbolt.files.paths import Uri, uri_of
 from anchorbolt.files.stores import Option, Store
 
 _ANY_HOST = ("", "0.0.0.0", "[::]", "::")
 _HAS_PORT = re.compile(r":[0-9]+$")
+_S3 = ("s3a", "s3")
 _WEB_PORT, _SECURE_WEB_PORT = 9870, 9871  # Hadoop's own defaults for `dfs.namenode.http-address` and `…https-address`
 
 
@@ -31,14 +32,24 @@ def store_of(location: str, get: SettingReader, get_secret: SettingReader, user:
     uri = uri_of(location)
     if uri is not None and uri.scheme == "hdfs":
         return _hdfs(uri, Settings(get, get_secret), user)
-    translate = None if uri is None else _OBJECT_STORES.get(uri.scheme)
-    if uri is None or translate is None:
-        raise ConfigError(
-            f"tasks cannot write to {location!r}: without a JVM they can use hdfs:, s3a:, gs: and abfss:. Name a "
-            "location on one of these, or a directory that is mounted on every machine.",
-            key="topology.checkpoint.location",
-        )
-    return translate(uri, get, get_secret)
+    if uri is None or uri.scheme not in _S3:
+        raise cannot_be_used(location)
+    return s3(uri, get, get_secret)
+
+
+def is_known(location: str) -> bool:
+    """Return whether a remote location, qualified, is on a kind of file system that runs can use."""
+    uri = uri_of(location)
+    return uri is not None and uri.scheme in ("hdfs", *_S3)
+
+
+def cannot_be_used(location: str) -> ConfigError:
+    """Return the refusal of a location that is not known."""
+    return ConfigError(
+        f"location {location!r} cannot be used: the places of a run are on hdfs: or s3a:, or in a directory that is "
+        "mounted on every machine. Name such a location.",
+        key="topology.checkpoint.location",
+    )
 
 
 def _hdfs(uri: Uri, settings: Settings, user: str) -> Store:
@@ -87,6 +98,3 @@ def _address(web: str, node: str, default_port: int) -> str | None:
     if host in _ANY_HOST:  # the default means: wherever the NameNode is
         host = node.rpartition(":")[0] if _HAS_PORT.search(node) else node
     return None if host in _ANY_HOST else f"{host}:{port or default_port}"
-
-
-_OBJECT_STORES = {"s3a": s3, "s3": s3, "gs": gs, "abfss": azure, "abfs": azure}

@@ -1,4 +1,4 @@
-"""Opens file systems without a JVM: `pyarrow.fs` for object stores, `fsspec` for HDFS. Nothing here knows Hadoop.
+"""Opens file systems without a JVM: `pyarrow.fs` for S3, `fsspec` for HDFS. Nothing here knows Hadoop.
 
 `docs/decisions/file-systems-of-workers.md` has the reasons and the figures.
 """
@@ -26,8 +26,8 @@ class Store:
     """A file system that a worker can open.
 
     Attributes:
-        kind: "s3", "gs", "azure" or "webhdfs".
-        prefix: Comes before the path of each file: a bucket or container; empty for HDFS.
+        kind: "s3" or "webhdfs".
+        prefix: Comes before the path of each file: a bucket; empty for HDFS.
         options: Arguments of the client library.
         addresses: Of HDFS's NameNodes, each `host:port`; one of them is active.
     """
@@ -44,7 +44,7 @@ def open_store(store: Store) -> FileSystem:
     Raises `OSError` if a server that has to be asked does not answer; most are asked only when a file is used.
     """
     try:
-        return _web_hdfs(store) if store.kind == "webhdfs" else _object_store(store)
+        return _web_hdfs(store) if store.kind == "webhdfs" else _s3(store)
     except (ValueError, TypeError, ImportError) as error:  # an older pyarrow lacks some options
         text = str(error)
         for _, value in store.options:
@@ -53,25 +53,18 @@ def open_store(store: Store) -> FileSystem:
 
 
 @lru_cache(_MOST_OPEN)
-def _object_store(store: Store) -> FileSystem:
+def _s3(store: Store) -> FileSystem:
     from pyarrow import fs
 
-    kinds = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "azure": "AzureFileSystem"}
-    kind = getattr(fs, kinds[store.kind], None)
-    if kind is None:
-        raise ConfigError(f"pyarrow on this machine was built without {kinds[store.kind]}. Install it from PyPI.")
+    if not hasattr(fs, "S3FileSystem"):
+        raise ConfigError("pyarrow on this machine was built without S3FileSystem. Install it from PyPI.")
     options = _revealed(store)
-    if store.kind == "s3":
-        if not {"region", "endpoint_override"} & options.keys():
-            options["region"] = fs.resolve_s3_region(store.prefix)
-        try:
-            delayed: FileSystem = kind(**options, allow_delayed_open=True)  # one request for a small file, not three
-        except TypeError:  # pyarrow 18 does not have the option
-            pass
-        else:
-            return delayed
-    opened: FileSystem = kind(**options)
-    return opened
+    if not {"region", "endpoint_override"} & options.keys():
+        options["region"] = fs.resolve_s3_region(store.prefix)
+    try:
+        return fs.S3FileSystem(**options, allow_delayed_open=True)  # one request for a small file, not three
+    except TypeError:  # pyarrow 18 does not have the option
+        return fs.S3FileSystem(**options)
 
 
 @lru_cache(_MOST_OPEN)

@@ -57,35 +57,23 @@ def test_a_buckets_own_settings_come_first_and_without_keys_the_worker_uses_its_
     assert store("s3a://other/a", {}).prefix == "other"
 
 
-HOST = "account.dfs.core.windows.net"
 SECRETS = {
     "fs.s3a.access.key": "wer-fragt",
     "fs.s3a.secret.key": "sehr-geheim",
     "fs.s3a.session.token": "kurz-gueltig",
     "fs.s3a.proxy.username": "vermittler",
     "fs.s3a.proxy.password": "durch-die-wand",
-    "fs.azure.account.key": "blauer-himmel",
-    "fs.azure.sas.fixed.token": "befristet",
-    "fs.azure.account.oauth2.client.id": "kunde",
-    "fs.azure.account.oauth2.client.secret": "wolkenlos",
 }
 
 
 def test_no_key_is_shown(caplog: pytest.LogCaptureFixture) -> None:
     settings = {"fs.s3a.proxy.host": "proxy"}
-    azure = f"abfss://box@{HOST}/a"
     with caplog.at_level(logging.DEBUG):
-        stores = [
-            store("s3a://bucket/a", settings, SECRETS),
-            store(azure, {}, SECRETS),
-            store(azure, {"fs.azure.account.auth.type": "SAS"}, SECRETS),
-            store(azure, OAUTH, SECRETS),
-        ]
-        shown = repr(stores) + str(stores) + repr(WorkerLocations(stores=(("s3a://bucket", stores[0]),)))
-    held = repr([value.reveal() for each in stores for _, value in each.options if isinstance(value, Secret)])
-    secret = set(SECRETS.values()) - {"kunde"}
-    assert {each for each in secret if each not in held} == set(), "it is there, so that it could be shown"
-    assert {each for each in secret if each in shown + caplog.text} == set()
+        opened = store("s3a://bucket/a", settings, SECRETS)
+        shown = repr(opened) + str(opened) + repr(WorkerLocations(stores=(("s3a://bucket", opened),)))
+    held = repr([value.reveal() for _, value in opened.options if isinstance(value, Secret)])
+    assert {each for each in SECRETS.values() if each not in held} == set(), "it is there, so that it could be shown"
+    assert {each for each in SECRETS.values() if each in shown + caplog.text} == set()
 
 
 def test_a_library_that_refuses_a_key_does_not_show_it() -> None:
@@ -94,15 +82,6 @@ def test_a_library_that_refuses_a_key_does_not_show_it() -> None:
         open_store(refused)
     assert "sehr-geheim" not in caught.value.message
     assert caught.value.__cause__ is None
-
-
-def test_azure_has_an_account_and_a_container() -> None:
-    host = "account.dfs.core.windows.net"
-    found = store(f"abfss://box@{host}/a", {}, {f"fs.azure.account.key.{host}": "key"})
-    assert (found.kind, found.prefix) == ("azure", "box")
-    assert dict(found.options) == {"account_name": "account", "account_key": Secret("key")}
-    with pytest.raises(ConfigError):
-        store("abfss://box/a", {})
 
 
 @pytest.mark.parametrize(
@@ -169,12 +148,7 @@ def test_keys_are_used_if_the_providers_of_credentials_use_them(providers: str, 
     assert options("s3a://bucket/a", {"fs.s3a.aws.credentials.provider": providers}, secrets).keys() == expected
 
 
-OAUTH = {
-    "fs.azure.account.auth.type": "OAuth",
-    "fs.azure.account.oauth.provider.type": "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider",
-    "fs.azure.account.oauth2.client.endpoint": "https://login.microsoftonline.com/tenant/oauth2/token",
-}
-S3, GS, AZURE = "s3a://bucket/a", "gs://bucket/a", f"abfss://box@{HOST}/a"
+S3 = "s3a://bucket/a"
 
 
 @pytest.mark.parametrize(
@@ -188,13 +162,6 @@ S3, GS, AZURE = "s3a://bucket/a", "gs://bucket/a", f"abfss://box@{HOST}/a"
         (S3, "fs.s3a.acl.default", "PublicRead"),
         (S3, "fs.s3a.requester.pays.enabled", "True"),
         (S3, "fs.s3a.security.credential.provider.path", "jceks://file/x"),
-        (GS, "fs.gs.auth.service.account.json.keyfile", "/keys/a.json"),
-        (GS, "google.cloud.auth.service.account.json.keyfile", "/keys/a.json"),
-        (GS, "fs.gs.auth.type", "USER_CREDENTIALS"),
-        (GS, "fs.gs.encryption.algorithm", "AES256"),
-        (AZURE, f"fs.azure.account.auth.type.{HOST}", "Custom"),
-        (AZURE, "fs.azure.account.auth.type", "SAS"),
-        (AZURE, "fs.azure.encryption.context.provider.type", "x"),
     ],
 )
 def test_a_setting_that_tasks_cannot_follow_is_refused(location: str, name: str, value: str) -> None:
@@ -202,36 +169,6 @@ def test_a_setting_that_tasks_cannot_follow_is_refused(location: str, name: str,
         store(location, {name: value})
     assert caught.value.key == name
     assert name in caught.value.message
-
-
-def test_google_is_asked_as_the_account_that_is_set() -> None:
-    assert options(GS, {"fs.gs.auth.type": "COMPUTE_ENGINE"}) == {}
-    assert options(GS, {"fs.gs.auth.type": "unauthenticated"}) == {"anonymous": True}
-    impersonated = {"fs.gs.auth.impersonation.service.account": "me@project"}
-    assert options(GS, impersonated) == {"target_service_account": "me@project"}
-
-
-def test_azure_is_asked_by_sas_or_oauth_and_in_its_other_clouds() -> None:
-    token = {f"fs.azure.sas.fixed.token.{HOST}": "signed"}
-    found = options(AZURE, {f"fs.azure.account.auth.type.{HOST}": "sas"}, token)
-    assert found == {"account_name": "account", "sas_token": Secret("signed")}
-    client = {"fs.azure.account.oauth2.client.id": "me", "fs.azure.account.oauth2.client.secret": "geheim"}
-    found = options(AZURE, OAUTH, client)
-    assert found == {
-        "account_name": "account",
-        "tenant_id": "tenant",
-        "client_id": "me",
-        "client_secret": Secret("geheim"),
-    }
-    found = options(AZURE, {**OAUTH, "fs.azure.account.oauth.provider.type": "x.MsiTokenProvider"}, client)
-    assert found == {"account_name": "account", "client_id": "me"}
-    with pytest.raises(ConfigError):
-        store(AZURE, OAUTH)
-    assert options("abfss://box@account.dfs.core.chinacloudapi.cn/a", {}) == {
-        "account_name": "account",
-        "dfs_storage_authority": ".dfs.core.chinacloudapi.cn",
-        "blob_storage_authority": ".blob.core.chinacloudapi.cn",
-    }
 
 
 def test_a_name_node_of_a_name_service_that_listens_everywhere_is_at_its_rpc_address() -> None:
@@ -261,7 +198,7 @@ def test_a_name_service_has_the_addresses_of_all_its_name_nodes() -> None:
     assert caught.value.key == "dfs.namenode.http-address.jobs.b"
 
 
-@pytest.mark.parametrize("location", ["viewfs://x/y", "wasbs://box@account/x", "dbfs:/x"])
+@pytest.mark.parametrize("location", ["viewfs://x/y", "abfss://box@account/x", "gs://bucket/x", "dbfs:/x"])
 def test_a_file_system_without_a_library_for_workers_is_refused(location: str) -> None:
     with pytest.raises(ConfigError) as caught:
         store(location, {})

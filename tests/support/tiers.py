@@ -43,7 +43,6 @@ CHOSEN = {
     "redis_cluster": "redis_cluster",
     "cluster": "redis_cluster",
     "hadoop-disk": "spark",
-    "two-step-disk": "spark",
 }
 
 

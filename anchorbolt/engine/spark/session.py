@@ -51,7 +51,7 @@ _ENGINE = {
     "spark.sql.streaming.numRecentProgressUpdates": "100",
 }
 # Settings of file systems and credentials. Spark hands those of a session to Hadoop.
-_OF_HADOOP = ("fs.", "dfs.", "hadoop.", "google.cloud.")
+_OF_HADOOP = ("fs.", "dfs.", "hadoop.")
 
 
 _built: tuple[str, SparkOptions] = ("", NO_OPTIONS)

@@ -12,7 +12,7 @@ from anchorbolt.files.local_folder import different_file_systems
 from anchorbolt.files.paths import join, on_one_file_system
 
 # They show a file only when it is closed, and then all of it; they rename by copying.
-OBJECT_STORES = {"s3a", "s3", "s3n", "gs", "oss", "obs", "cosn"}
+_OBJECT_STORES = {"s3a", "s3"}
 
 _ABORTABLE = "fs.capability.outputstream.abortable"
 _CHUNK_BYTES = 1 << 20
@@ -27,7 +27,7 @@ class HadoopFolder:
         self._hadoop = hadoop
         with hadoop_errors():
             self._fs = hadoop.file_system(location)
-            self._is_object_store = self._fs.getUri().getScheme() in OBJECT_STORES
+            self._is_object_store = self._fs.getUri().getScheme() in _OBJECT_STORES
         self._made: set[str] = set()
 
     def read(self, name: str) -> bytes | None:

@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 from anchorbolt.errors import ConfigError
 from anchorbolt.files.folder import Folder
 from anchorbolt.files.hadoop.hadoop_errors import hadoop_errors
+from anchorbolt.files.hadoop.hadoop_folder import HadoopFolder
 from anchorbolt.files.hadoop.jvm import Hadoop
-from anchorbolt.files.hadoop.two_step_folder import open_hadoop_folder
-from anchorbolt.files.hadoop_settings import store_of
+from anchorbolt.files.hadoop_settings import cannot_be_used, is_known, store_of
 from anchorbolt.files.local_folder import LocalFolder
 from anchorbolt.files.paths import BaseLocation, local_path, qualified, uri_of
 from anchorbolt.files.worker_locations import WorkerLocations
@@ -36,8 +36,10 @@ class HadoopLocations:
         path = local_path(location)
         if path is not None:
             return LocalFolder(location, path)
+        if not is_known(location):
+            raise cannot_be_used(location)
         try:
-            return open_hadoop_folder(self._hadoop, location)
+            return HadoopFolder(self._hadoop, location)
         except OSError as error:
             raise ConfigError(
                 f"location {location!r} cannot be opened: {error}. Correct it; or give Spark the package and the "

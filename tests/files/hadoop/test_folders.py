@@ -4,27 +4,22 @@ import io
 import pickle
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
-from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.errors import ConfigError
 from anchorbolt.files import FileSystemGone, Folder, Locations, WorkerLocations, join
 from anchorbolt.files.hadoop.hadoop_folder import HadoopFolder
 from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
 from anchorbolt.files.hadoop.jvm import Hadoop
-from anchorbolt.files.hadoop.two_step_folder import TwoStepFolder, open_hadoop_folder
 from tests.servers.s3_server import S3Server
 
 KINDS = (
     "disk",
     "hadoop-disk",
-    "two-step-disk",
     *(pytest.param(name, marks=pytest.mark.thorough) for name in ("hdfs", "hdfs-task", "s3", "s3-task")),
 )
 
@@ -35,12 +30,11 @@ Open = Callable[[str], Folder]
 class _HadoopOnDisk:
     """The driver's folders by Hadoop, on a local disk: any file system of Hadoop's."""
 
-    def __init__(self, spark: SparkSession, kind: type[HadoopFolder] = HadoopFolder) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         self._hadoop = Hadoop(spark)
-        self._kind = kind
 
     def open(self, location: str) -> HadoopFolder:
-        return self._kind(self._hadoop, location)
+        return HadoopFolder(self._hadoop, location)
 
 
 @pytest.fixture(params=KINDS)
@@ -48,10 +42,8 @@ def open_below(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     kind: str = request.param
     if kind == "disk":
         return lambda name: WorkerLocations().open(str(tmp_path / name))
-    if kind.endswith("-disk"):
-        on_disk = _HadoopOnDisk(
-            request.getfixturevalue("spark"), TwoStepFolder if kind == "two-step-disk" else HadoopFolder
-        )
+    if kind == "hadoop-disk":
+        on_disk = _HadoopOnDisk(request.getfixturevalue("spark"))
         return lambda name: on_disk.open(join(tmp_path.as_uri(), name))
     server = request.getfixturevalue(kind.partition("-")[0])
     root = server.uri if kind.startswith("hdfs") else server.new_bucket()
@@ -173,55 +165,11 @@ def test_a_bucket_that_does_not_exist_is_told_from_a_file_that_does_not(spark: S
         folder.exists("b")
 
 
-class _Dies:
-    """A Hadoop file system whose process dies before the nth change of a name."""
-
-    def __init__(self, fs: Any, before: int) -> None:
-        self._fs = fs
-        self._before = before
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._fs, name)
-
-    def rename(self, *paths: Any) -> Any:
-        return self._change("rename", *paths)
-
-    def delete(self, path: Any, recursive: bool) -> Any:
-        return self._change("delete", path, recursive)
-
-    def _change(self, name: str, *arguments: Any) -> Any:
-        if self._before == 0:
-            raise KeyboardInterrupt
-        self._before -= 1
-        return getattr(self._fs, name)(*arguments)
-
-
-@pytest.mark.parametrize("step", range(6))
-def test_a_replacement_in_steps_always_leaves_a_whole_file(tmp_path: Path, spark: SparkSession, step: int) -> None:
-    on_disk = _HadoopOnDisk(spark, TwoStepFolder)
-    dying, next_one = (on_disk.open(join(tmp_path.as_uri(), "anchorbolt")) for _ in range(2))
-    dying.replace("decision-1", b"old")
-    dying._fs = _Dies(dying._fs, step)
-    with suppress(KeyboardInterrupt):
-        dying.replace("decision-1", b"new")
-    expected = b"old" if step < 3 else b"new"
-    assert next_one.read("decision-1") == next_one.read_end("decision-1", 9) == expected
-    assert FolderCopy(on_disk.open(tmp_path.as_uri())).read() == expected
-    assert next_one.exists("decision-1")
-    assert "decision-1" in next_one.names("")
-    next_one.replace("decision-1", b"newest")
-    assert next_one.read("decision-1") == b"newest"
-    next_one.remove_tree("decision-1")
-    assert next_one.read("decision-1") is None
-    assert not next_one.exists("decision-1")
-
-
-@pytest.mark.parametrize(
-    ("scheme", "kind"),
-    [("abfss", TwoStepFolder), ("ofs", TwoStepFolder), ("hdfs", HadoopFolder), ("s3a", HadoopFolder)],
-)
-def test_files_are_replaced_in_steps_where_a_rename_would_delete_first(scheme: str, kind: type[HadoopFolder]) -> None:
-    assert type(open_hadoop_folder(Mock(), f"{scheme}://host/a")) is kind
+@pytest.mark.parametrize("location", ["abfss://box@host/a", "gs://bucket/a", "ofs://host/a", "other://one:1,two:2/a"])
+def test_a_file_system_that_no_run_was_tested_on_is_refused(spark: SparkSession, location: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        HadoopLocations(spark).open(location)
+    assert caught.value.key == "topology.checkpoint.location"
 
 
 class _Stream:
@@ -245,7 +193,7 @@ class _Stream:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "abortable", "ended"), [("gs", False, []), ("s3a", True, ["abort"]), ("hdfs", False, ["close"])]
+    ("scheme", "abortable", "ended"), [("s3", False, []), ("s3a", True, ["abort"]), ("hdfs", False, ["close"])]
 )
 def test_an_object_store_does_not_show_what_was_written_in_part(scheme: str, abortable: bool, ended: list[str]) -> None:
     stream, hadoop = _Stream(abortable=abortable), Mock()

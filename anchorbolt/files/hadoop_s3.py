@@ -1,4 +1,4 @@
-"""Translates Hadoop's settings of object stores to the options of `pyarrow.fs`. Pure.
+"""Translates Hadoop's settings of S3 to the options of `pyarrow.fs`. Pure.
 
 A setting that says who asks, or how files are encrypted, is translated or refused: tasks must not write with other
 rights than the driver, nor unencrypted.
@@ -18,7 +18,7 @@ SettingReader = Callable[[str], str | None]
 
 
 class Settings(NamedTuple):
-    """Hadoop's settings of one bucket or account. In `scopes`, `{}` stands for a setting's name; the first counts."""
+    """Hadoop's settings of one bucket. In `scopes`, `{}` stands for a setting's name; the first counts."""
 
     get: SettingReader
     get_secret: SettingReader
@@ -141,79 +141,3 @@ def _region_in(endpoint: str) -> str:
     parts = endpoint.split(".")
     is_amazons = len(parts) >= 4 and parts[0] == "s3" and parts[2] == "amazonaws"
     return parts[1] if is_amazons else ""
-
-
-_KEY_FILE = (
-    "Remove it, set fs.gs.auth.type to APPLICATION_DEFAULT, and name the key file in the environment variable "
-    "GOOGLE_APPLICATION_CREDENTIALS of every machine."
-)
-_REFUSED_OF_GS: Mapping[str, str] = {
-    "fs.gs.auth.service.account.json.keyfile": _KEY_FILE,
-    "fs.gs.auth.service.account.keyfile": _KEY_FILE,
-    "fs.gs.auth.service.account.private.key.id": _KEY_FILE,
-    "google.cloud.auth.service.account.json.keyfile": _KEY_FILE,
-    "google.cloud.auth.service.account.keyfile": _KEY_FILE,
-    "fs.gs.auth.access.token.provider.impl": _KEY_FILE,
-    "fs.gs.auth.access.token.provider": _KEY_FILE,
-    "fs.gs.encryption.algorithm": "Remove it, and set the bucket's default key.",
-    "fs.gs.proxy.address": "Remove it, and let the machines reach Google without a proxy.",
-    "fs.gs.storage.root.url": "Remove it, and use Google's own address.",
-}
-
-
-def gs(uri: Uri, get: SettingReader, get_secret: SettingReader) -> Store:
-    settings = Settings(get, get_secret)
-    for name, advice in _REFUSED_OF_GS.items():
-        if settings.read(name):
-            raise settings.refuse(name, advice)
-    kind = settings.read("fs.gs.auth.type").upper()
-    if kind not in ("", "COMPUTE_ENGINE", "APPLICATION_DEFAULT", "UNAUTHENTICATED"):
-        raise settings.refuse("fs.gs.auth.type", _KEY_FILE)
-    options: dict[str, Option] = {"anonymous": True} if kind == "UNAUTHENTICATED" else {}
-    if account := settings.read("fs.gs.auth.impersonation.service.account"):
-        options["target_service_account"] = account
-    return Store("gs", uri.authority, tuple(sorted(options.items())))
-
-
-_AZURES_OWN = "dfs.core.windows.net"
-_ENDPOINTS = ("login.microsoftonline.com", "login.windows.net")
-_OF_AZURE = "Use an account key, a fixed SAS token, ClientCredsTokenProvider or MsiTokenProvider."
-
-
-def azure(uri: Uri, get: SettingReader, get_secret: SettingReader) -> Store:
-    container, _, host = uri.authority.partition("@")
-    account, _, domain = host.partition(".")
-    if not account:
-        raise ConfigError(f"{uri.root} names no account. Write abfss://container@account.dfs.core.windows.net/path.")
-    settings = Settings(get, get_secret, (f"fs.azure.{{}}.{host}", "fs.azure.{}"))
-    for name in ("encryption.context.provider.type", "encryption.encoded.client-provided-key"):
-        if settings.read(name):
-            raise settings.refuse(name, "Remove it, and set the account's own encryption.")
-    options: dict[str, Option] = {"account_name": account}
-    if domain not in ("", _AZURES_OWN):  # of another cloud
-        options["dfs_storage_authority"] = f".{domain}"
-        options["blob_storage_authority"] = f".{domain}".replace(".dfs.", ".blob.", 1)
-    options |= _azure_credentials(settings)
-    return Store("azure", container, tuple(sorted(options.items())))
-
-
-def _azure_credentials(settings: Settings) -> dict[str, Option]:
-    kind = settings.read("account.auth.type").lower()
-    if kind in ("", "sharedkey"):
-        key = settings.read_secret("account.key")
-        return {"account_key": Secret(key)} if key else {}
-    if kind == "sas":
-        if token := settings.read_secret("sas.fixed.token"):
-            return {"sas_token": Secret(token)}
-        raise settings.refuse("account.auth.type", _OF_AZURE)
-    provider = settings.read("account.oauth.provider.type").rpartition(".")[2]
-    client = settings.read_secret("account.oauth2.client.id")
-    if kind == "oauth" and provider == "MsiTokenProvider":
-        return {"client_id": client} if client else {}
-    if kind == "oauth" and provider == "ClientCredsTokenProvider":
-        host, _, path = settings.read("account.oauth2.client.endpoint").partition("://")[2].partition("/")
-        secret = settings.read_secret("account.oauth2.client.secret")
-        if host in _ENDPOINTS and client and secret:
-            return {"tenant_id": path.partition("/")[0], "client_id": client, "client_secret": Secret(secret)}
-        raise settings.refuse("account.oauth.provider.type", f"It needs an endpoint at {_ENDPOINTS[0]}, id and secret.")
-    raise settings.refuse("account.auth.type", _OF_AZURE)
