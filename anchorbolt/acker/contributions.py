@@ -1,7 +1,4 @@
-"""Collects what one task adds to the tuple trees in one wave: one blob for each acker, at the wave's end.
-
-Tuples come by the million, so whole blobs of them are added at once, and only one number for each root is kept.
-"""
+"""Collects what one task adds to the tuple trees in one wave: one blob for each acker, at the wave's end."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,9 +11,6 @@ from anchorbolt.acker.blob import MOST_TASKS, Contribution, Failed, Opened, enco
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, union_of, xor_by_root
 from anchorbolt.util.messages import printable
 
-_WAITING_PAIRS = 65_536
-"""At least so many pairs wait before they are reduced to one for each root."""
-
 _REASON_CHARACTERS = 4_000
 
 Positions = NDArray[np.intp]
@@ -26,26 +20,30 @@ Shares = list[Positions | slice]
 class Contributions:
     """The news of one task in one wave. Make a new object for each attempt. Not thread-safe.
 
-    Memory depends on the number of distinct roots, not on the number of tuples. Arrays that are passed in are kept: do
-    not change them.
+    Arrays that are passed in are kept: do not change them.
     """
 
     def __init__(self) -> None:
-        self._roots, self._xors = NO_ROOTS, NO_ROOTS
-        self._waiting: list[tuple[Roots, Roots]] = []
-        self._waiting_pairs = 0
+        self._pairs: list[tuple[Roots, Roots]] = [(NO_ROOTS, NO_ROOTS)]
         self._held, self._expired = NO_ROOTS, NO_ROOTS
         self._reset: set[int] = set()
         self._failed: dict[int, tuple[str, int, str]] = {}
         self._causes: dict[tuple[str, int, str], tuple[str, int, str]] = {}
         self._opened: list[tuple[Roots, Sequence[bytes]]] = []
 
-    def add(self, roots: Roots, ids: Roots) -> None:
-        """Add tuples that were sent, or that were acked: once each, with the same roots and ids (`Lineage.pairs`)."""
-        self._waiting.append((roots, ids))
-        self._waiting_pairs += len(roots)
-        if self._waiting_pairs >= max(_WAITING_PAIRS, len(self._roots)):
-            self._reduce()
+    def hold(self, roots: Roots, ids: Roots) -> None:
+        """Add tuples that the task received in this wave, and neither acked nor failed.
+
+        Args:
+            roots: The roots of each tuple, one tuple after the other.
+            ids: Beside each root, the tuple's id.
+        """
+        self._held = union_of([self._held, roots])
+        self._pairs.append((roots, ids))
+
+    def release(self, roots: Roots, ids: Roots) -> None:
+        """Take away tuples that the task held since an earlier wave, and acked in this one: once each, as in `hold`."""
+        self._pairs.append((roots, ids))
 
     def fail(self, root: int, component: str, task_index: int, reason_text: str) -> None:
         """Fail the tree of `root`; the first failure of a tree in a task is the one that is kept.
@@ -65,10 +63,6 @@ class Contributions:
     def reset(self, root: int) -> None:
         """Give the tree of `root` the whole time-out again."""
         self._reset.add(root)
-
-    def hold(self, roots: Roots) -> None:
-        """Name the roots of tuples that the task executed in this wave, and neither acked nor failed."""
-        self._held = union_of([self._held, roots])
 
     def open_trees(self, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
         """Open a tree for each message that the task, one of a spout, emitted.
@@ -94,8 +88,8 @@ class Contributions:
                 the spout's task of what it opened.
         """
         assert 0 <= task_id < MOST_TASKS, f"task id {task_id} needs more than 2 bytes"
-        self._reduce()
-        shares = _shares(self._roots, ackers)
+        roots, xors = xor_by_root(*map(np.concatenate, zip(*self._pairs, strict=True)))
+        shares = _shares(roots, ackers)
         held = _divided(self._held, ackers)
         reset = _divided(_sorted(self._reset), ackers)
         expired = _divided(self._expired, ackers)
@@ -105,8 +99,8 @@ class Contributions:
             encode_blob(
                 Contribution(
                     task_id,
-                    self._roots[shares[acker]],
-                    self._xors[shares[acker]],
+                    roots[shares[acker]],
+                    xors[shares[acker]],
                     held[acker],
                     reset[acker],
                     expired[acker],
@@ -116,12 +110,6 @@ class Contributions:
             )
             for acker in range(ackers)
         ]
-
-    def _reduce(self) -> None:
-        if self._waiting:
-            roots, ids = zip((self._roots, self._xors), *self._waiting, strict=True)
-            self._waiting, self._waiting_pairs = [], 0
-            self._roots, self._xors = xor_by_root(np.concatenate(roots), np.concatenate(ids))
 
     def _failed_by_acker(self, ackers: int) -> list[list[Failed]]:
         by_cause: defaultdict[tuple[str, int, str], set[int]] = defaultdict(set)

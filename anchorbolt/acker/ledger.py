@@ -115,7 +115,6 @@ class _Merger:
             places = np.flatnonzero((ack_vals != 0) & ~failed)
             roots = each.roots[places]
             holders = value_of(roots, news.held, news.holders, _NOBODY)
-            holders[holders == _NOBODY] = spout_task
             columns = roots.tolist(), ack_vals[places].tolist(), holders.tolist(), each.msg_ids_at(places)
             for root, ack_val, holder, msg_id in zip(*columns, strict=True):
                 put(root, OpenTree(ack_val, spout_task, holder, msg_id))

@@ -19,7 +19,7 @@ class OpenTree(NamedTuple):
 
     ack_val: int  # XOR of the ids of those tuples; not zero
     spout_task: int  # id of the spout's task that emitted the message
-    holder: int  # id of the task that last reported that it holds a tuple; the spout's task if none did
+    holder: int  # id of the task that last came to hold a tuple
     msg_id: bytes  # the packed id of the message
 
 

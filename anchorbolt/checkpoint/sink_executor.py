@@ -98,7 +98,7 @@ class SinkExecutor(WrappedBolt):
             self._write(table)
             self._rows += batch.size - refused
         if self._tracker is not None:
-            self._tracker.ack_all(batch.size - refused, batch.lineage)
+            self._tracker.acked += batch.size - refused
 
     def _failed_rows(self, batch: TupleBatch, error: Exception) -> Mapping[int, Refusal]:
         """Fail the trees of the tuples that do not fit. Raises `BoltError` for the first whose tree cannot fail."""

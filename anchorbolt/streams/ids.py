@@ -9,6 +9,8 @@ Ids = NDArray[np.uint64]
 
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the odd factors of splitmix64's finaliser
 _END = 1 << 64
+_MASK = _END - 1
+_FIRST_INVERSE, _SECOND_INVERSE = pow(_FIRST, -1, _END), pow(_SECOND, -1, _END)
 
 
 def mix(numbers: Ids) -> Ids:
@@ -22,6 +24,15 @@ def mix(numbers: Ids) -> Ids:
     mixed *= np.uint64(_SECOND)
     mixed ^= mixed >> np.uint64(31)
     return mixed
+
+
+def number_of(id: int) -> int:
+    """Return the number that `mix` maps to this id."""
+    mixed = id ^ (id >> 31) ^ (id >> 62)
+    mixed = mixed * _SECOND_INVERSE & _MASK
+    mixed = mixed ^ (mixed >> 27) ^ (mixed >> 54)
+    mixed = mixed * _FIRST_INVERSE & _MASK
+    return mixed ^ (mixed >> 30) ^ (mixed >> 60)
 
 
 def ids_of(base: int, count: int) -> Ids:

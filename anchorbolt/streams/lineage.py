@@ -52,11 +52,6 @@ class Lineage:
         """Return the id of each tuple."""
         return ids_of(self.base, len(self))
 
-    def pairs(self) -> tuple[Roots, Ids]:
-        """Return each root of each tuple, and beside it the tuple's id: what `Contributions.add` takes."""
-        ids = self.ids()
-        return self.roots, ids if self.counts is None else np.repeat(ids, self.counts)
-
     def items(self) -> list[Item]:
         """Return the roots of each tuple as an emitted row carries them."""
         if self.counts is None:

@@ -22,12 +22,16 @@ class StreamHeader:
     """The source and the fields that all tuples of a batch share.
 
     For a stream spout, `task` is the index of the source's partition. `index` maps a field's name, or a position that
-    may be negative, to a position. `receiver` is the `receiver_key` of the task that the tuples were sent to.
+    may be negative, to a position. `receiver` is the `receiver_key` of the task that the tuples were sent to, and
+    `attempt` its attempt that received them; a copy, as pickle makes one, has none.
     """
 
-    __slots__ = ("component", "fields", "index", "receiver", "stream", "task")
+    __slots__ = ("attempt", "component", "fields", "index", "receiver", "stream", "task")
 
-    def __init__(self, component: str, task: int, stream: str, fields: tuple[str, ...], receiver: int = 0) -> None:
+    def __init__(
+        self, component: str, task: int, stream: str, fields: tuple[str, ...], receiver: int = 0, attempt: str = ""
+    ) -> None:
+        self.attempt = attempt
         self.receiver = receiver
         self.component = component
         self.task = task
@@ -36,6 +40,9 @@ class StreamHeader:
         index: dict[str | int, int] = {field: position for position, field in enumerate(fields)}
         index.update((position, position) for position in range(-len(fields), len(fields)))
         self.index = index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StreamHeader, (self.component, self.task, self.stream, self.fields, self.receiver)
 
 
 class Tuple:

@@ -50,10 +50,16 @@ def sent(news: Contributions, task_id: int) -> Contribution:
 
 
 def a_spout(*roots: int, msg_ids: Sequence[bytes] = ()) -> Contributions:
-    """Open trees and send one tuple of each, whose id is ten times its root."""
+    """Open trees."""
     news = Contributions()
     news.open_trees(as_array(*roots), msg_ids or [b"m"] * len(roots))
-    news.add(as_array(*roots), as_array(*roots) * np.uint64(10))
+    return news
+
+
+def a_bolt(*roots: int) -> Contributions:
+    """Hold one tuple of each tree, whose id is ten times its root."""
+    news = Contributions()
+    news.hold(as_array(*roots), as_array(*roots) * np.uint64(10))
     return news
 
 
@@ -63,10 +69,8 @@ def is_empty(verdict: Verdict) -> bool:
 
 
 def test_a_wave_that_acks_all_it_opened_reads_writes_and_reports_nothing() -> None:
-    bolt = Contributions()
-    bolt.add(as_array(8, 7), as_array(80, 70))
     trees = Trees()
-    verdict = merge([sent(a_spout(7, 8), 1), sent(bolt, 3)], trees)
+    verdict = merge([sent(a_spout(7, 8), 1), sent(Contributions(), 3)], trees)
     assert is_empty(verdict)
     assert (trees.asked, trees.writes) == ([], 0)
 
@@ -75,19 +79,11 @@ def test_the_highest_task_that_holds_a_tree_is_its_holder_whatever_the_order() -
     for tasks in ((3, 5, 4), (5, 4, 3)):
         bolts = []
         for task in tasks:
-            bolt = Contributions()
-            bolt.hold(as_array(7))
-            bolts.append(sent(bolt, task))
+            bolts.append(sent(a_bolt(7), task))
         trees = Trees()
         verdict = merge([sent(a_spout(7, msg_ids=[b"id"]), 1), *bolts], trees)
         assert verdict.opened.tolist() == [7]
         assert trees.trees == {7: OpenTree(70, 1, 5, b"id")}
-
-
-def test_the_spout_holds_a_tree_that_no_bolt_reports() -> None:
-    trees = Trees()
-    merge([sent(a_spout(7), 1)], trees)
-    assert trees.trees[7].holder == 1
 
 
 def test_the_lowest_task_that_failed_a_tree_gives_the_reason_whatever_the_order() -> None:
@@ -102,11 +98,8 @@ def test_the_lowest_task_that_failed_a_tree_gives_the_reason_whatever_the_order(
 
 @pytest.mark.parametrize("is_acked", [True, False])
 def test_a_tree_that_fails_in_the_wave_that_opens_it_is_never_stored(is_acked: bool) -> None:
-    spout, bolt, trees = a_spout(7), Contributions(), Trees()
+    spout, bolt, trees = a_spout(7), Contributions() if is_acked else a_bolt(7), Trees()
     bolt.fail(7, "join", 0, "late")
-    bolt.hold(as_array(7))
-    if is_acked:
-        bolt.add(as_array(7), as_array(70))
     verdict = merge([sent(spout, 1), sent(bolt, 3)], trees)
     assert verdict.failed == [Failure(7, "join", 0, "late")]
     assert verdict.opened.tolist() == []
@@ -121,13 +114,12 @@ def test_of_failed_complete_and_timed_out_the_first_counts(
     is_failed: bool, is_acked: bool, is_reset: bool, is_expired: bool
 ) -> None:
     news, trees = Contributions(), Trees({7: BEFORE})
-    news.hold(as_array(7))
     if is_expired:
         news.expire(as_array(7))
     if is_reset:
         news.reset(7)
     if is_acked:
-        news.add(as_array(7), as_array(5))
+        news.release(as_array(7), as_array(5))
     if is_failed:
         news.fail(7, "join", 0, "late")
     verdict = merge([sent(news, 3)], trees)
@@ -135,16 +127,16 @@ def test_of_failed_complete_and_timed_out_the_first_counts(
     assert verdict.failed == [Failure(7, "join", 0, "late", BEFORE.spout_task, BEFORE.msg_id)] * is_failed
     assert verdict.completed.tolist() == [7] * (is_acked and not is_failed)
     assert verdict.timed_out.tolist() == [7] * times_out
-    assert [tree.holder for tree in verdict.timed_out_trees] == [3] * times_out
+    assert [tree.holder for tree in verdict.timed_out_trees] == [4] * times_out
     stays = not (is_failed or is_acked or times_out)
     assert verdict.reset.tolist() == [7] * (stays and is_reset)
-    assert trees.trees == ({7: OpenTree(5, 1, 3, b"m")} if stays else {})
+    assert trees.trees == ({7: BEFORE} if stays else {})
 
 
 def test_news_of_trees_that_are_not_open_any_more_are_ignored() -> None:
     news, trees = Contributions(), Trees()
-    news.add(as_array(1), as_array(5))
-    news.hold(as_array(2))
+    news.release(as_array(1), as_array(5))
+    news.hold(as_array(2), as_array(6))
     news.reset(3)
     news.expire(as_array(4))
     news.fail(5, "join", 0, "late")
@@ -153,19 +145,16 @@ def test_news_of_trees_that_are_not_open_any_more_are_ignored() -> None:
 
 
 def test_a_tree_of_an_earlier_wave_that_does_not_change_is_not_written() -> None:
-    sender, receiver, trees = Contributions(), Contributions(), Trees({7: BEFORE, 8: BEFORE})
-    sender.add(as_array(7), as_array(9))
-    receiver.add(as_array(7), as_array(9))
-    receiver.hold(as_array(8))
-    assert is_empty(merge([sent(sender, 3), sent(receiver, 4)], trees))
-    assert (trees.asked, trees.writes) == ([8], 0)
+    trees = Trees({7: BEFORE, 8: BEFORE})
+    assert is_empty(merge([sent(Contributions(), 3), sent(Contributions(), 4)], trees))
+    assert (trees.asked, trees.writes) == ([], 0)
 
 
 def test_a_tree_cannot_expire_in_the_wave_that_opens_it() -> None:
     news = a_spout(7)
     news.expire(as_array(7))
     news.reset(7)
-    verdict = merge([sent(news, 1)], Trees())
+    verdict = merge([sent(news, 1), sent(a_bolt(7), 3)], Trees())
     assert (verdict.opened.tolist(), verdict.timed_out.tolist(), verdict.reset.tolist()) == ([7], [], [])
 
 
@@ -178,9 +167,7 @@ def test_many_trees_are_merged_range_by_range_into_one_report(monkeypatch: pytes
     roots = np.sort(ids_of(1, 1000))
     spout, bolt, trees = Contributions(), Contributions(), Trees()
     spout.open_trees(roots[::-1], [b"%d" % root for root in roots[::-1]])
-    spout.add(roots, ids_of(5000, 1000))
-    bolt.add(roots[::2], ids_of(5000, 1000)[::2])
-    bolt.hold(roots[1::2])
+    bolt.hold(roots[1::2], ids_of(5000, 1000)[1::2])
     news = [sent(spout, 1), sent(bolt, 3)]
     whole = merge(news, Trees())
     monkeypatch.setattr(ledger, "_RANGE_ROOTS", 100)
@@ -191,10 +178,10 @@ def test_many_trees_are_merged_range_by_range_into_one_report(monkeypatch: pytes
         root: b"%d" % root for root in roots[1::2].tolist()
     }
     done = Contributions()
-    done.add(roots, ids_of(5000, 1000))
+    done.release(roots[1::2], ids_of(5000, 1000)[1::2])
     monkeypatch.setattr(ledger, "_LOOKUP_ROOTS", 7)
     assert merge([sent(done, 3)], trees).completed.tolist() == roots[1::2].tolist()
-    assert trees.asked == roots.tolist()
+    assert trees.asked == roots[1::2].tolist()
     assert trees.trees == {}
 
 
@@ -217,8 +204,7 @@ def test_the_memory_for_trees_that_stay_open_is_that_of_the_report() -> None:
     roots = ids_of(1, count)
     spout, bolt = Contributions(), Contributions()
     spout.open_trees(roots, [b"12345678"] * count)
-    spout.add(roots, ids_of(1 << 32, count))
-    bolt.hold(roots)
+    bolt.hold(roots, ids_of(1 << 32, count))
     news = [sent(spout, 1), sent(bolt, 3)]
     trees = Discarded()
     tracemalloc.start()

@@ -1,7 +1,6 @@
 """The ledger, with all that is around it, agrees after every wave with a model that keeps whole trees."""
 
 import copy
-from itertools import chain
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from anchorbolt.acker import contributions, ledger, stored_trees
+from anchorbolt.acker import ledger, stored_trees
 from anchorbolt.acker.blob import decode_blob
 from anchorbolt.acker.contributions import Contributions
 from anchorbolt.acker.ledger import merge
@@ -22,7 +21,7 @@ from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.ids import IdSource, ids_of
-from anchorbolt.streams.lineage import Lineage, lineage_of
+from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
 from anchorbolt.streams.tuple import Item, union
 from tests.acker.whole_trees import Expected, Node, Tree, WholeTrees
 
@@ -34,7 +33,6 @@ OUTCOMES = st.sampled_from(["commit"] * 7 + ["roll back", "merge and roll back",
 CONSTANTS = (
     (ledger, "_RANGE_ROOTS"),
     (ledger, "_LOOKUP_ROOTS"),
-    (contributions, "_WAITING_PAIRS"),
     (stored_trees, "_CACHE_ENTRIES"),
     (stored_trees, "_PENDING_ENTRIES"),
 )
@@ -74,14 +72,13 @@ class LedgerMachine(RuleBasedStateMachine):
         self.attempt = f"{self.round:032x}"
         self.sources = {task: IdSource(f"{self.attempt} {task}") for task in SPOUTS + BOLTS}
         self.news = {task: Contributions() for task in SPOUTS + BOLTS}
-        self.blobs: list[tuple[Lineage, list[Node]]] = []
+        self.blobs: list[list[Node]] = []
 
     def send(self, sender: int, receiver: int, items: list[Item]) -> list[Node]:
         """Send a blob, as the engine will: its roots and ids cross as plain values."""
         lineage = lineage_of(items, self.sources[sender])
         if lineage is None:
             return [Node(0, receiver, (), self.model.wave, acked=True) for _ in items]
-        self.news[sender].add(*lineage.pairs())
         arrived = Lineage.from_parts(unpack(pack(lineage.parts())), len(items))
         carried = [(item,) if isinstance(item, int) else item for item in arrived.items()]
         nodes = [
@@ -89,7 +86,7 @@ class LedgerMachine(RuleBasedStateMachine):
             for number, roots in zip(arrived.ids().tolist(), carried, strict=True)
         ]
         self.model.nodes += nodes
-        self.blobs.append((arrived, nodes))
+        self.blobs.append(nodes)
         return nodes
 
     @precondition(lambda self: self.may_act)
@@ -142,22 +139,21 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def ack_one(self, node: Node) -> None:
         node.acked = True
-        self.news[node.task].add(np.array(node.roots, np.uint64), np.full(len(node.roots), node.id, np.uint64))
+        if node.wave < self.model.wave:
+            self.news[node.task].release(*pairs_of([node]))
 
     @precondition(lambda self: self.may_act and self.blobs)
     @rule(data=st.data())
     def ack_blob(self, data: st.DataObject) -> None:
         """Ack all tuples of a blob, or of a slice of it, at once, as it is done for basic bolts."""
         self.acts += 1
-        lineage, nodes = data.draw(st.sampled_from(self.blobs))
+        nodes = data.draw(st.sampled_from(self.blobs))
         start = data.draw(st.integers(0, len(nodes)))
         stop = data.draw(st.integers(start, len(nodes)))
         part = nodes[start:stop]
         if all(node.pending or not node.roots for node in part):
             for node in part:
                 node.acked = True
-            if part:
-                self.news[part[0].task].add(*lineage[start:stop].pairs())
 
     @precondition(lambda self: self.may_act and self.model.pending())
     @rule(data=st.data(), reason=st.sampled_from(("late", "broken")))
@@ -235,8 +231,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def merge_wave(self, reverse: bool) -> list[Verdict]:
         for task in BOLTS:
-            held = [node.roots for node in self.model.pending() if node.task == task and node.wave == self.model.wave]
-            self.news[task].hold(np.array(list(chain.from_iterable(held)), np.uint64))
+            held = [node for node in self.model.pending() if node.task == task and node.wave == self.model.wave]
+            self.news[task].hold(*pairs_of(held))
         sent = [self.news[task].blobs(self.ackers, task) for task in SPOUTS + BOLTS]
         verdicts = []
         for acker in range(self.ackers):
@@ -270,6 +266,12 @@ class LedgerMachine(RuleBasedStateMachine):
             assert {acker_of(root, self.ackers) for root in entries} <= {acker}
             found |= entries
         assert found == {tree.root: as_stored(tree) for tree in self.model.open_trees()}
+
+
+def pairs_of(nodes: list[Node]) -> tuple[Roots, Roots]:
+    roots = [root for node in nodes for root in node.roots]
+    ids = [node.id for node in nodes for _ in node.roots]
+    return np.array(roots, np.uint64), np.array(ids, np.uint64)
 
 
 def as_stored(tree: Tree) -> OpenTree:

@@ -15,13 +15,17 @@ what stays open is not staged
 
 # What a task tells the ackers.
 a tuple that its bolt keeps is acked with the others of its blob
-    acker.task_tracker.take_settled: acked and acked == tuples -> True
+    acker.task_tracker.take_settled: not acked or acked != tuples -> False
 the ackers do not get to know of a failed tuple
     acker.task_tracker.fail: self._news.fail(...) -> pass
 a FailedException fails no tree
     checkpoint.tracking.tracked_execution._fail: self._tracker.fail(...) -> pass
-a sent tuple is not added to its trees
-    acker.task_tracker.send: self._news.add(...) -> pass
+a tuple that its task holds is not added to its trees
+    acker.task_tracker.blobs: self._news.hold(...) -> pass
+a tuple of an earlier wave that is acked by its handle stays in its trees
+    acker.task_tracker._settle: self._news.release(...) -> pass
+a tuple that is acked by its handle in its own wave stays held
+    acker.task_tracker._settle: own.status = ACKED -> pass
 
 # Where a tree is kept.
 a tree that moves to another acker stays in the first one, too

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.streams import ids as ids_module
-from anchorbolt.streams.ids import IdSource, ids_of, mix
+from anchorbolt.streams.ids import IdSource, ids_of, mix, number_of
 from anchorbolt.streams.lineage import Lineage, lineage_of
 from anchorbolt.streams.tuple import Item, union
 
@@ -30,15 +30,7 @@ def test_mix_is_the_finaliser_of_splitmix64() -> None:
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_mix_can_be_reversed_and_does_not_change_its_argument(numbers: list[int]) -> None:
     given_numbers = as_array(*numbers)
-    assert [unmixed(mixed) for mixed in mix(given_numbers).tolist()] == numbers == given_numbers.tolist()
-
-
-def unmixed(mixed: int) -> int:
-    number = mixed ^ mixed >> 31 ^ mixed >> 62
-    number = number * pow(0x94D049BB133111EB, -1, 2**64) % 2**64
-    number = number ^ number >> 27 ^ number >> 54
-    number = number * pow(0xBF58476D1CE4E5B9, -1, 2**64) % 2**64
-    return number ^ number >> 30 ^ number >> 60
+    assert [number_of(mixed) for mixed in mix(given_numbers).tolist()] == numbers == given_numbers.tolist()
 
 
 def test_a_source_repeats_its_blocks_for_the_same_seed_only() -> None:
@@ -71,19 +63,6 @@ def test_a_lineage_arrives_as_it_was_sent(items: list[Item]) -> None:
     assert len(set(lineage.ids().tolist())) == len(arrived) == len(items)
 
 
-@given(ITEMS)
-def test_the_pairs_name_each_root_of_each_tuple_beside_its_id(items: list[Item]) -> None:
-    lineage = lineage_of(items, IdSource("any"))
-    if lineage is not None:
-        roots, ids = lineage.pairs()
-        expected = [
-            (root, number)
-            for number, item in zip(lineage.ids().tolist(), items, strict=True)
-            for root in ((item,) if isinstance(item, int) else item)
-        ]
-        assert list(zip(roots.tolist(), ids.tolist(), strict=True)) == expected
-
-
 @given(ITEMS, st.integers(-9, 9), st.integers(-9, 9))
 def test_a_slice_has_the_items_and_ids_of_its_tuples(items: list[Item], start: int, stop: int) -> None:
     lineage = lineage_of(items, IdSource("any"))
@@ -91,8 +70,6 @@ def test_a_slice_has_the_items_and_ids_of_its_tuples(items: list[Item], start: i
         part = lineage[start:stop]
         assert part.items() == lineage.items()[start:stop]
         assert part.ids().tolist() == lineage.ids().tolist()[start:stop]
-        roots, ids = part.pairs()
-        assert len(roots) == len(ids)
 
 
 def test_a_lineage_is_not_sliced_in_other_steps() -> None:

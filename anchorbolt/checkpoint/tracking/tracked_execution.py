@@ -77,7 +77,7 @@ class TrackedExecution:
         if basic is None:
             self._tracker.take_settled(self._collector, tuples, batch.lineage)
         else:
-            self._tracker.ack_all(len(executed) - (self._tracker.failed - failed), batch.lineage)
+            self._tracker.acked += len(executed) - (self._tracker.failed - failed)
 
     def take_rest(self) -> None:
         """Take what the bolt acked, failed and reset outside `execute`: in `init_state` and `pre_prepare`."""

@@ -250,7 +250,9 @@ class _BoltTask:
             component = message.source[0]
             fields = self._plan.streams[component][message.stream].fields
             receiver = receiver_key(*self._task)
-            self._headers[key] = StreamHeader(component, message.task_id, message.stream, fields, receiver)
+            self._headers[key] = StreamHeader(
+                component, message.task_id, message.stream, fields, receiver, self._attempt
+            )
         return self._headers[key]
 
     def _fail(self, error: Exception) -> None:
