@@ -8,8 +8,7 @@ Read the modules in this order:
 4. `spout`: the checkpoint spout, which runs the transactions of all waves, and recovers after a crash;
 5. `startup`, `recovery`: the reasons to refuse a start, and the plan of the recovery;
 6. `namespaces`, `outbox`: commit the state, and publish the rows of the sinks;
-7. `wrapped_bolts`: wrap the bolts, and handle the checkpoint tuples;
-8. `custom_state`: the checkpoint of custom states;
-9. `tracking`: the checkpoint of tuple trees; `letters`: dead letters;
-10. `ports`: the interface that an engine implements.
+7. `custom_state`: the checkpoint of custom states;
+8. `letters`: dead letters; `message_ids`: the messages of rich spouts in a record;
+9. `ports`: the interface that an engine implements. What runs in tasks is in `engine.task.executors`.
 """

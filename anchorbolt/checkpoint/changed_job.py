@@ -8,11 +8,11 @@ anew in another one. Both are refused, unless the loss is accepted for one run.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.decision import DecisionRecord, Inputs
 from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.errors import TopologyError
 from anchorbolt.state_backends.rules import task_namespace
+from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.util.messages import counted
 
 

@@ -14,16 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from anchorbolt.acker.message_ids import AckedMessages
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.checkpoint.message_ids import AckedMessages
 from anchorbolt.checkpoint.state_machine import INITIAL_STATE, Action, CheckpointState, Phase
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.contract import START_OVER, Seal
+from anchorbolt.streams.declaration import ACKER_ID
 
 _VERSION = 5
+_LARGEST_TASK_ID = 65_535
 _READ = (4, _VERSION)  # version 4 had no place of the letters that were replayed
 
 
@@ -221,3 +222,19 @@ def _replayed(stored: Any) -> dict[str, str]:
 
 def _sink_file(component: Any, index: Any, path: Any, rows: Any, columns: Any, number: Any = 1) -> SinkFile:
     return SinkFile(str(component), int(index), str(path), int(rows), _columns(columns), int(number))
+
+
+def carried_spout_tasks(before: Mapping[int, str], now: Mapping[int, str]) -> dict[int, str]:
+    """Return the spouts by the task ids in the trees that a run stores.
+
+    Each run numbers its tasks anew. A spout that this run leaves out keeps an id that none of these spouts has, so that
+    its open trees find it again.
+
+    Args:
+        before: The spouts by the task ids in the trees that are stored now; an empty name for a spout to be forgotten.
+        now: The spouts of this run by the ids of their tasks.
+    """
+    names = {**before, **now}
+    without_id = {name for name in before.values() if name} - set(names.values())
+    free = (id for id in range(_LARGEST_TASK_ID, 0, -1) if id not in names)
+    return names | {next(free): name for name in sorted(without_id)}

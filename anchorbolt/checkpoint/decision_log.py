@@ -20,11 +20,11 @@ from anchorbolt.state_backends.contract import StateStorage, regressed
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.state_backends.state import NO_FENCE, Fence
+from anchorbolt.streams.declaration import CHECKPOINT_SPOUT_ID
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
-CHECKPOINT_SPOUT_ID = "$checkpointspout"
 STATE_KEY = "__state"
 _BATCH_KEY = "__batch-"
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile, SinkPublisher, SinkRun
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.sink_executor import OUTBOX, round_folder
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnavailable, StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
@@ -24,6 +23,13 @@ from anchorbolt.util.messages import user_traceback
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")
+
+OUTBOX = "anchorbolt/outbox"  # below the checkpoint location
+
+
+def round_folder(fence: Fence) -> str:
+    """Return the folder of a round, below the checkpoint location. No other driver or round writes there."""
+    return f"{OUTBOX}/{fence.generation}-{fence.seq}"
 
 
 class Outbox:

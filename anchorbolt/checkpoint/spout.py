@@ -12,7 +12,6 @@ from time import perf_counter, sleep
 from typing import Any
 
 from anchorbolt import errors
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.changed_job import affected_states
 from anchorbolt.checkpoint.current_wave import CurrentWave, FailedRound
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
@@ -29,6 +28,7 @@ from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.rules import prefix_of
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, Fence
+from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.util.messages import fields_of, reason_of
 from anchorbolt.util.retry import RetryPolicy
 

@@ -6,7 +6,6 @@ A start raises the first; `anchorbolt state explain` shows all.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.bolts.column_types import is_readable_as, read_schema
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
@@ -16,6 +15,7 @@ from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import AnchorboltError, CodecMismatch, QueryChanged, StateRegressed, TopologyError
 from anchorbolt.state_backends.contract import NamespaceHead, regressed
 from anchorbolt.state_backends.encoding import older_header
+from anchorbolt.streams.declaration import ACKER_ID
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from anchorbolt.acker.placement import carried_spout_tasks
 from anchorbolt.bolts.column_types import Misfit, grown, has_evolved, read_schema, schema_of
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.changed_job import left_behind_after
-from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner, carried_spout_tasks
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.letters.writers import DeadLetterWriter
 from anchorbolt.checkpoint.namespaces import Namespaces

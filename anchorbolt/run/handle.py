@@ -13,7 +13,7 @@ from anchorbolt.engine.driver.spout_of_run import BatchRunner, checkpoint_spout
 from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.driver.waves import Waves
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
+from anchorbolt.engine.sources.open_trees import check_spouts_left_out
 from anchorbolt.files import Folder
 from anchorbolt.observe.history.graph import graph_of
 from anchorbolt.observe.history.records import end_record, start_record

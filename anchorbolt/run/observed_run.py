@@ -16,7 +16,7 @@ from anchorbolt.engine.driver.rounds import Runner
 from anchorbolt.engine.driver.spout_of_run import BatchRunner
 from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.throttle import Throttle
+from anchorbolt.engine.sources.throttle import Throttle
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.observe.figures.run_figures import RunFigures
 from anchorbolt.observe.figures.size_meter import SizeMeter

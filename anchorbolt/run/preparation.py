@@ -6,7 +6,6 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import PROVIDER_CONFIG
@@ -19,6 +18,7 @@ from anchorbolt.run.start import RunStart
 from anchorbolt.serialization.serializers import PickleCodec
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
+from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.retry import RetryPolicy
 

@@ -9,6 +9,9 @@ from anchorbolt.errors import TopologyError
 
 DEFAULT_STREAM = "default"
 
+ACKER_ID, CHECKPOINT_SPOUT_ID = "__acker", "$checkpointspout"
+"""Ids of the components that Anchorbolt adds to a topology."""
+
 _NAME = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,127}")
 
 

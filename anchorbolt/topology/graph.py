@@ -6,16 +6,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
-from anchorbolt.checkpoint.sink_executor import SinkExecutor
-from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout, StreamSpout
 from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
-from anchorbolt.streams.declaration import StreamDeclaration
+from anchorbolt.streams.declaration import ACKER_ID, CHECKPOINT_SPOUT_ID, StreamDeclaration
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 
 
@@ -57,11 +53,11 @@ class BoltSpec:
         return isinstance(self.bolt, BaseStatefulBolt)
 
     @property
-    def wrapper(self) -> type:
-        """The class that runs the bolt in its tasks, and handles the checkpoint tuples."""
+    def executor(self) -> str:
+        """Name of the class that runs the bolt in its tasks, and handles the checkpoint tuples."""
         if self.is_stateful:
-            return StatefulBoltExecutor
-        return SinkExecutor if self.is_sink else CheckpointTupleForwarder
+            return "StatefulBoltExecutor"
+        return "SinkExecutor" if self.is_sink else "CheckpointTupleForwarder"
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -177,7 +173,7 @@ class Topology:
             return f"{spec.id}{tasks} ({type(spec.spout).__name__}{phase}){emits}"
         taken = ", ".join(f"{each.source.stream} of {each.source.component} by {each.grouping}" for each in spec.inputs)
         if self.batch_spout is None:
-            executed = f" in {spec.wrapper.__name__}"
+            executed = f" in {spec.executor}"
         elif spec.is_committer:
             executed = ", committer"
         else:

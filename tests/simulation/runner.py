@@ -8,11 +8,11 @@ from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.checkpoint.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
+from anchorbolt.engine.task.executors.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task

@@ -12,14 +12,14 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from anchorbolt.acker.verdict import Failure
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Others, Round
 from anchorbolt.engine.driver.halving import Halving
-from anchorbolt.engine.spouts.rich_spouts import RichSpouts
+from anchorbolt.engine.sources.rich_spouts import RichSpouts
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WorkerLost
 from anchorbolt.serialization import unpack
+from anchorbolt.tracking.verdict import Failure
 
 _log = logging.getLogger("anchorbolt.engine")
 

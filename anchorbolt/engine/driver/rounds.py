@@ -14,7 +14,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
 from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost

@@ -8,18 +8,18 @@ from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.bolts.batch import BaseBatchBolt
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
-from anchorbolt.checkpoint.batches.executors import (
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.plan.execution_plan import BatchPhase, ExecutionPlan
+from anchorbolt.engine.task.emitter import Emitter
+from anchorbolt.engine.task.executors.batch_executors import (
     BatchBoltExecutor,
     BlobKeeper,
     EmitterCommit,
     HandingBatchExecutor,
     StatefulBatchExecutor,
 )
-from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.checkpoint.sink_executor import SinkExecutor
-from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, WrappedBolt
-from anchorbolt.engine.plan.execution_plan import BatchPhase, ExecutionPlan
-from anchorbolt.engine.task.emitter import Emitter
+from anchorbolt.engine.task.executors.sink_executor import SinkExecutor
+from anchorbolt.engine.task.executors.wrapped_bolts import CheckpointTupleForwarder, WrappedBolt
 from anchorbolt.engine.task.instance import Instance, open_state
 from anchorbolt.engine.task.spout_calls import called, made
 from anchorbolt.spouts import transactional as spouts

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.checkpoint.wrapped_bolts import WrappedBolt
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
+from anchorbolt.engine.task.executors.wrapped_bolts import WrappedBolt
 from anchorbolt.engine.task.instance import Instance
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence, Set
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.plan.execution_plan import Edge, ExecutionPlan
@@ -18,11 +17,12 @@ from anchorbolt.engine.task.value_checks import RowChecks
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.serialization.refused_fields import refused_value
 from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.streams.routing import ROUTERS, Router
 from anchorbolt.streams.tuple import Item
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.task_tracker import TaskTracker
+    from anchorbolt.tracking.task_tracker import TaskTracker
 
 
 class Emitter:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
 from anchorbolt.bolts.collector import OutputCollector
@@ -14,19 +13,25 @@ from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.checkpoint.sink_executor import SinkExecutor
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor, TaskState, WrappedBolt
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.attributes import AttributeWatch, InitialValues
 from anchorbolt.engine.task.emitter import Emitter
+from anchorbolt.engine.task.executors.sink_executor import SinkExecutor
+from anchorbolt.engine.task.executors.wrapped_bolts import (
+    CheckpointTupleForwarder,
+    StatefulBoltExecutor,
+    TaskState,
+    WrappedBolt,
+)
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence
+from anchorbolt.streams.declaration import ACKER_ID
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.task_tracker import TaskTracker
+    from anchorbolt.tracking.task_tracker import TaskTracker
 
 
 NEVER_CHANGED = Committed(NOTHING_COMMITTED, "")
@@ -99,7 +104,7 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
         return _build_acker(plan, task, budget)
     tracker = None
     if tracked:
-        from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
+        from anchorbolt.tracking.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
         tracker = TaskTracker(
             component,
@@ -126,7 +131,7 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
 
 
 def _build_acker(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -> Instance:
-    from anchorbolt.checkpoint.tracking.acker_executor import AckerExecutor
+    from anchorbolt.engine.task.executors.acker_executor import AckerExecutor
 
     emitter = Emitter(plan, task)
     storage = plan.provider.open(plan.namespace(task))

@@ -18,7 +18,6 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Collection
 from typing import NamedTuple
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
@@ -30,6 +29,7 @@ from anchorbolt.spouts.transactional import Emitter
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.state import NO_FENCE, Fence
 from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import ACKER_ID
 
 _log = logging.getLogger("anchorbolt.engine")
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt import errors
 from anchorbolt.checkpoint.ports import Others, Round, TaskKey
-from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
 from anchorbolt.config.masking import Masking, secrets_in
+from anchorbolt.engine.task.executors.wrapped_bolts import TaskOutcome
 from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.metrics.registry import Measured
@@ -23,8 +23,8 @@ from anchorbolt.serialization import pack, unpack
 from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.verdict import Failure
     from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+    from anchorbolt.tracking.verdict import Failure
 
 _TEXT_LIMIT = 64_000
 _REPORTED_LIMIT = 500

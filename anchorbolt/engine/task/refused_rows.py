@@ -13,7 +13,7 @@ from anchorbolt.streams.tuple import TupleHandle
 from anchorbolt.util.messages import described, printable, shortened
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.task_tracker import TaskTracker
+    from anchorbolt.tracking.task_tracker import TaskTracker
 
 _REASON_CHARACTERS = 4_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.topology.graph import BoltSpec, Component
 
 Graph = Mapping[str, Any]

@@ -7,13 +7,13 @@ from typing import Any
 
 import redis
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.config.loading import load_conf
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import StateProvider, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.testing.conformance.base import entries
 from tests.crash.deaths.job import GROUP, NAME, STREAM
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint
 from tests.crash.deaths.job import TASKS, job_conf
 from tests.crash.deaths.messages import counts, load, messages

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle, WaveReport
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.errors import Fenced
 from anchorbolt.run.handle import RunStatus
 from anchorbolt.run.preparation import prepare_plan

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
 from anchorbolt.engine import WaveReport
+from anchorbolt.engine.task.executors.wrapped_bolts import TaskOutcome
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.observe.history.records import wave_record
 from anchorbolt.state_backends.attempt import StateCounters

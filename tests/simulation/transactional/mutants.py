@@ -80,7 +80,7 @@ the reports of the commit phase are not checked
 a committer finishes its batch in the processing phase
     engine.task.batch_instances._wrapped: is_late and processing -> False
 an emitter does not commit
-    checkpoint.batches.executors.EmitterCommit.handle: self._commit(...) -> pass
+    engine.task.executors.batch_executors.EmitterCommit.handle: self._commit(...) -> pass
 
 # Hand-offs.
 an instance is not compared with what its task wrote
@@ -88,7 +88,7 @@ an instance is not compared with what its task wrote
 tuples are not compared with what their task wrote
     checkpoint.batches.hand_off.HandOffs.read_blobs: not compare_digest(file.read(), digest.digest()) -> False
 the commit phase begins with a new instance
-    checkpoint.batches.executors.BatchBoltExecutor.begin_batch:
+    engine.task.executors.batch_executors.BatchBoltExecutor.begin_batch:
     hand_off is not None and hand_off.holds_instance
     -> False
 tuples that are kept are executed on a bolt that could not begin its batch
@@ -98,7 +98,7 @@ hand-offs of a try that was given up stay
 kept tuples are not executed
     engine.task.bolt_task.execute_kept: yield from self._execute_and_send(...) -> yield from ()
 what a late bolt emits in the processing phase is not sent
-    checkpoint.batches.executors.HandingBatchExecutor.handle: self._flush() -> pass
+    engine.task.executors.batch_executors.HandingBatchExecutor.handle: self._flush() -> pass
 
 # Values outside.
 a batch that is tried again counts twice in a transactional value

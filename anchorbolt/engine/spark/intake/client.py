@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anchorbolt.acker.sorted_roots import Roots
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.task.spout_task import SourceRows
 from anchorbolt.errors import InfrastructureLost, SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.intake import Chunk
+from anchorbolt.tracking.sorted_roots import Roots
 
 TIMEOUT_S = 30.0  # the longest time that one side waits for the other
 _LONGEST_FRAME = (1 << 31) - 1

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.intake.worker_server import WorkerServer
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.serialization import pack, unpack
 
 

@@ -1,1 +1,0 @@
-"""The checkpoint of tuple trees: wraps the ackers, and executes tuples whose trees are tracked."""

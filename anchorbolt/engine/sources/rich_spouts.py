@@ -1,0 +1,407 @@
+"""The rich spouts of a run: their tasks on the driver, the intake of a wave, and what becomes of their messages."""
+
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from anchorbolt.checkpoint.decision import Acked, DecisionRecord
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.checkpoint.message_ids import AckedMessages
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.sources.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.sources.left_out import LeftOut, verdicts_of
+from anchorbolt.engine.sources.open_trees import KEPT, open_trees
+from anchorbolt.engine.sources.spout_host import SpoutHost
+from anchorbolt.engine.sources.throttle import Throttle, loads_of
+from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.errors import Fenced
+from anchorbolt.metrics.distribution import Distribution
+from anchorbolt.serialization import unpack
+from anchorbolt.serialization.msgpack_values import pack_many
+from anchorbolt.spouts.intake import Chunk
+from anchorbolt.streams.declaration import ACKER_ID
+from anchorbolt.tracking.failed_messages import FailedMessages
+from anchorbolt.tracking.failed_trees import FailedTree, failed_trees, timed_out
+from anchorbolt.tracking.in_flight import Emitter, FailedMessage, InFlight, RootedChunk
+from anchorbolt.tracking.placement import moves_to
+from anchorbolt.tracking.redelivery import DecidedPart, Redelivery
+from anchorbolt.tracking.settled_messages import TaskMessages, acked_of, by_spout, complete_ms, messages_by_task
+from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots
+from anchorbolt.tracking.verdict import Failure, Verdict
+from anchorbolt.util.messages import counted, shortened
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
+
+
+NewHost = Callable[[ExecutionPlan, TaskKey, FlowControl, Callable[[], float], Callable[[], None]], SpoutHost]
+"""Makes the host of a spout's task, as the class `SpoutHost` does. A simulation passes one without threads."""
+
+
+class TaskIntake(NamedTuple):
+    """What a task of a rich spout has to send in a round."""
+
+    chunks: Sequence[RootedChunk]
+    excluded: frozenset[int]  # roots whose tuples are not sent, because they failed in an earlier round
+    expired: Roots  # roots of earlier waves whose time is over
+    moves: Mapping[int, bytes]  # by acker, see `moves_to`
+
+
+class RichSpouts:
+    """All tasks of rich spouts. The methods are called on one thread, if they do not say otherwise."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
+        new_host: NewHost = SpoutHost,
+    ) -> None:
+        """Make the tasks.
+
+        Args:
+            plan: The plan.
+            clock: Returns the seconds by which trees time out and the ages of messages are measured.
+            on_change: Called on any thread when a spout begins to have tuples for a wave, has failed, or is drained.
+            new_host: Makes the host of a task.
+        """
+        self._plan = plan
+        self._clock = clock
+        settings = plan.settings
+        self._flow = FlowControl(
+            settings.checkpoint_interval_ms,
+            settings.backpressure_high,
+            settings.backpressure_low,
+            enabled=settings.backpressure,
+        )
+        self._reports: Sequence[TaskReport] = ()  # of the last round
+        self._left_out = LeftOut()  # of the current wave
+        self._wave_began = 0.0
+        self._errors_before = 0  # that the spouts had reported by the wave before
+        self._tell: Callable[[TaskReport], None] | None = None
+        self.errors_reported = 0  # in the last committed wave: by the spouts, and of tuples that it has left out
+        self._hosts = {task: new_host(plan, task, self._flow, clock, on_change) for task in plan.rich_spout_tasks}
+        tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
+        self._tasks = tasks
+        self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
+        shared = {component for (component, _), host in self._hosts.items() if host.has_stable_ids}
+        self._failed = FailedMessages(settings.max_tuple_retries, shared) if plan.keeps_dead_letters else None
+        self._components = {component for component, _ in self._hosts}
+        # By spout with stable message ids, also by one that this run leaves out and that has messages in flight.
+        self._redeliveries: dict[str, Redelivery] = {}
+        self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
+        self._acked: dict[str, list[DecidedPart]] = {}  # by spout: what the last decision acks
+        self._buried = Counter[Emitter]()  # by spout and task: messages that the last decision acks as dead letters
+        self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
+        self.failed_messages: Mapping[str, int] = {}
+        self.task_messages: Mapping[TaskKey, TaskMessages] = {}  # both, by task
+        self.timed_out_messages: Mapping[tuple[str, TaskKey], int] = {}  # by spout, and by the last holder
+        self.failures: tuple[FailedTree, ...] = ()  # of the last committed wave
+        self.complete_ms: Mapping[str, Distribution] = {}  # by spout: from the emit of its acked messages to their ack
+        self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
+
+    def have_told(self, tell: Callable[[TaskReport], None]) -> None:
+        """Have `tell` called after each wave with what the spouts measured, on their threads. Call this before `open`.
+
+        The reports have what the spouts registered and the errors that they reported, nothing else. It is also called
+        with the last error that a bolt reported of tuples which the wave leaves out.
+        """
+        self._tell = tell
+        for host in self._hosts.values():
+            host.tell = tell
+
+    def open(self, record: DecisionRecord) -> None:
+        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError` and `Fenced`.
+
+        Tasks that ack again what earlier runs have acked come before the others of their spouts: what such a task
+        confirms, no other may just have got from the source.
+        """
+        self._inherit(record)
+        first = [host for (_, index), host in self._hosts.items() if index == 0 and host.acks_again]
+        others = [host for host in self._hosts.values() if host not in first]
+        for hosts in (first, others):
+            for host in hosts:
+                host.start()
+            for host in hosts:
+                host.wait_until_open()
+
+    def _inherit(self, record: DecisionRecord) -> None:
+        """Take over the open trees of earlier runs, and the messages that their last decision acked."""
+        ackers = record.parallelism.get(ACKER_ID, 0)
+        if self._plan.ackers and ackers > len(self._plan.tasks[ACKER_ID]):
+            raise Fenced(
+                f"while this run of {self._plan.topology!r} started, another one has committed with {ackers} ackers, "
+                "for which this one has too few tasks. Start it again."
+            )
+        found = list(open_trees(self._plan, record)) if self._plan.ackers else []
+        trees = [each for each in found if each.spout]
+        absent = {each.spout for each in trees} - self._components
+        self._in_flight.inherit(((each.root, each.spout) for each in trees), self._clock(), absent=absent)
+        self._moves = moves_to(
+            self._plan.ackers,
+            ((each.acker, each.root, each.tree) for each in trees),
+            changed={each.root for each in trees if each.is_changed},
+            dropped=[(each.acker, each.root) for each in found if not each.spout],
+        )
+        stable = {component for (component, _), host in self._hosts.items() if host.has_stable_ids}
+        for component in sorted(stable | absent):
+            in_flight = [unpack(each.tree.msg_id) for each in trees if each.spout == component]
+            acked = [messages for messages in record.acked if messages.component == component]
+            self._redeliveries[component] = Redelivery(component, in_flight, acked)
+        for (component, _), host in self._hosts.items():
+            host.redelivery = self._redeliveries.get(component)
+        for component in sorted(absent):
+            number = sum(each.spout == component for each in trees)
+            _log.warning(
+                "the spout %r was removed, and has %s in flight. %s",
+                component,
+                counted(number, "message"),
+                KEPT,
+                extra={"component": component},
+            )
+
+    def check(self) -> None:
+        """Raise the error of the first spout that has failed."""
+        for host in self._hosts.values():
+            if host.failure is not None:
+                raise host.failure
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether tuples wait for a wave, open trees have to move, or the time of one is over."""
+        expired = self._in_flight.has_expired(self._clock())
+        return bool(self._moves) or expired or any(host.is_waiting for host in self._hosts.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all messages are settled, and no spout has emitted for a while."""
+        return all(host.is_idle(_IDLE_S) for host in self._hosts.values())
+
+    @property
+    def in_flight(self) -> int:
+        """The number of messages that are neither acked nor failed. May be called on any thread."""
+        return sum(host.pending for host in self._hosts.values())
+
+    @property
+    def oldest_message_s(self) -> float:
+        """The seconds since the oldest message in flight was emitted; 0 without one. May be called on any thread."""
+        known = [host.waiting_since for host in self._hosts.values()]  # at first: a wave may take these in meanwhile
+        known.append(self._in_flight.oldest_since)
+        oldest = min((since for since in known if since is not None), default=None)
+        return 0.0 if oldest is None else self._clock() - oldest
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no tuple waits, and no message is in flight. Ask `is_drained` first: a spout may emit meanwhile."""
+        return not any(host.is_waiting or not host.is_settled for host in self._hosts.values())
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether no spout emits any more, after `pause` or `drain`."""
+        return all(host.is_drained for host in self._hosts.values())
+
+    def begin_wave(self) -> None:
+        """Freeze what was emitted: it is the intake of the next wave."""
+        self._left_out = LeftOut()
+        self._wave_began = time.perf_counter()
+        taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
+        self._intake = self._in_flight.begin(taken, self._clock())
+        for host in self._hosts.values():
+            host.wake()
+        if self._failed is not None and self._failed.has_dead:
+            self._in_flight.leave_out(self._is_dead)
+
+    def _is_dead(self, task_id: int, msg_id: Any) -> FailedMessage | None:
+        assert self._failed is not None
+        return self._failed.is_dead(self._tasks[task_id], msg_id)
+
+    def end_wave(self) -> None:
+        """Forget the intake. What has not been settled is neither acked nor failed."""
+        self._intake = {}
+
+    def settle(self, txid: int) -> None:
+        """Ack and fail messages, after the wave `txid` has committed."""
+        self._moves = {}
+        self._measure()
+        errors = sum(host.errors_reported for host in self._hosts.values())
+        self.errors_reported = errors - self._errors_before + self._left_out.errors_reported
+        self._errors_before = errors
+        failed = {component: list[FailedMessage]() for component in self._redeliveries}
+        settlements = self._in_flight.settle(self._clock())
+        acked = by_spout(settlements, lambda settlement: len(settlement.acked))
+        for (component, _), number in self._buried.items():
+            acked[component] -= number
+        self.acked_messages = acked
+        self.task_messages = messages_by_task(settlements, self._buried, self._clock())
+        self.failed_messages = by_spout(settlements, lambda settlement: len(settlement.failed))
+        self.timed_out_messages = timed_out(settlements)
+        self.failures = failed_trees(settlements)
+        self.complete_ms = complete_ms(settlements, self._clock())
+        for (component, task), settlement in settlements.items():
+            for message in settlement.failed:
+                _log.warning(
+                    "txid %d: message %s of spout %r failed: %s",
+                    txid,
+                    shortened(message.msg_id),
+                    component,
+                    message,
+                    extra={"txid": txid, "component": component, "task": task},
+                )
+        if self._failed is not None:
+            self._failed.settle(settlements)
+        for (component, index), settlement in settlements.items():
+            if component in self._redeliveries:
+                failed[component] += settlement.failed
+            elif index is not None:  # else of an earlier run: its source knows nothing of that delivery any more
+                self._hosts[component, index].settle(settlement.acked, settlement.failed)
+        for component, redelivery in self._redeliveries.items():
+            told = redelivery.settle(self._acked.get(component, ()), failed[component])
+            for index, settled in told.items():
+                self._hosts[component, index].settle(settled.acked, settled.failed)
+        self._tell_all()
+
+    def _tell_all(self) -> None:
+        if self._tell is None:
+            return
+        for task, error in self._left_out.errors.items():
+            report = TaskReport(task, "", 0)
+            report.error = error
+            self._tell(report)
+        for host in self._hosts.values():
+            host.tell_soon()
+
+    def judge(self, reports: Sequence[TaskReport]) -> bool:
+        """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
+        self._reports = reports
+        verdicts = verdicts_of(reports)
+        if not self._plan.ackers:
+            verdicts = [Verdict(failed=[failure for report in reports for failure in report.failed_trees])]
+        return self._in_flight.judge(verdicts)
+
+    def leave_out(self, reports: Sequence[TaskReport]) -> None:
+        """Keep what bolts did in a round with the tuples that the next round leaves out."""
+        self._left_out.add(reports)
+
+    def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
+        """Exclude trees of the current wave; return those that are not ours."""
+        return self._in_flight.exclude(failed)
+
+    def exclude_for_good(self, root: int, reason: str) -> bool:
+        """Exclude a tree of the current wave, not to be tried again; return whether it is ours."""
+        return self._in_flight.exclude_for_good(root, reason)
+
+    @property
+    def tuples_left_out(self) -> Mapping[TaskKey, int]:
+        """By task: the tuples that failed in rounds of the last wave which were run again without them."""
+        return dict(self._left_out.failed)
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
+        if self._failed is None:
+            return []
+        settlements = self._in_flight.settlements()
+        acked = acked_of(settlements)
+        letters = self._failed.bury(settlements)
+        self._buried = acked_of(settlements) - acked
+        return letters
+
+    def acked(self) -> Acked:
+        """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""
+        acked: defaultdict[str, list[Any]] = defaultdict(list)
+        for (component, _), settlement in self._in_flight.settlements().items():
+            acked[component] += settlement.acked
+        kept: dict[str, Sequence[AckedMessages]] = dict.fromkeys(self._components, ())
+        for component, redelivery in self._redeliveries.items():
+            self._acked[component] = parts = list(AckedMessages.parts_of(component, acked[component]))
+            kept[component] = [*redelivery.unconfirmed(), *(messages for messages, _ in parts)]
+        return kept
+
+    @property
+    def throttled(self) -> str:
+        """Why the spouts are throttled now; empty if they are not."""
+        return self._flow.reason if self._flow.is_throttled else ""
+
+    @property
+    def throttled_by(self) -> TaskKey | None:
+        """The task that throttles the spouts now; None if none does, or no wave had shown yet how fast it is."""
+        return self._flow.throttled_by if self._flow.is_throttled else None
+
+    def throttle(self) -> Throttle:
+        """Return what holds the spouts back now. May be called on any thread."""
+        pending = [(component, host.pending) for (component, _), host in self._hosts.items()]
+        return self._flow.throttle(loads_of(pending, self._plan.settings.max_spout_pending))
+
+    def _measure(self) -> None:
+        spouts = self._plan.graph.spouts
+        bolts = [report for report in self._reports if report.execute_ms]
+        if bolts:
+            slowest = max(bolts, key=lambda report: report.execute_ms)
+            wave_ms = (time.perf_counter() - self._wave_began) * 1000
+            # Of all spouts: the bolts' time covers the rows of stream spouts, too.
+            taken_in = sum(report.tuples_in for report in self._reports if report.component in spouts)
+            self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms, wave_ms))
+
+    def unconfirmed(self) -> Acked:
+        """Return the acked messages whose sources may not know it yet."""
+        confirmed: dict[str, Sequence[AckedMessages]] = dict.fromkeys(self._components, ())
+        return confirmed | {name: redelivery.unconfirmed() for name, redelivery in self._redeliveries.items()}
+
+    @property
+    def awaits_sources(self) -> bool:
+        """Whether a spout of this run has yet to tell its source of acks."""
+        unconfirmed = self.unconfirmed()
+        return any(unconfirmed[name] for name in self._components)
+
+    def intake(self, task: TaskKey) -> TaskIntake:
+        """Return what a task of a rich spout has to send in the current round. May be called on any thread."""
+        in_flight, plan = self._in_flight, self._plan
+        first = task == plan.rich_spout_tasks[0]
+        expired, moves = (in_flight.expired, self._moves) if first else (NO_ROOTS, {})
+        return TaskIntake(self._intake.get(plan.task_id(task), ()), in_flight.excluded, expired, moves)
+
+    def packed_ids(self, chunk: Chunk) -> list[bytes]:
+        """Encode the message ids of the tracked tuples, for the ackers: they may have to keep them."""
+        if not self._plan.ackers:
+            return []
+        return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
+
+    def run_tasks(self, current: Round) -> Iterator[Envelope]:
+        """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
+        for task in self._plan.rich_spout_tasks:
+            yield from self.run_task(task, current)
+
+    def run_task(self, task: TaskKey, current: Round) -> Iterator[Envelope]:
+        """Yield the blobs of one task for the current wave. May be called in each of its rounds."""
+        intake = self.intake(task)
+        rows = (
+            SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, self.packed_ids(chunk))
+            for chunk, roots in intake.chunks
+        )
+        yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired, intake.moves)
+
+    def pause(self) -> None:
+        """Have the rich spouts emit no more until `resume`. May be called on any thread."""
+        for host in self._hosts.values():
+            host.pause()
+
+    def resume(self) -> None:
+        """Have the rich spouts emit again. May be called on any thread."""
+        for host in self._hosts.values():
+            host.resume()
+
+    def drain(self) -> None:
+        """Have the rich spouts emit no more. May be called on any thread."""
+        for host in self._hosts.values():
+            host.drain()
+
+    def close(self, timeout_s: float) -> list[TaskKey]:
+        """Have all rich spouts call `deactivate` and `close`; return the tasks that have not done so in time."""
+        deadline = time.monotonic() + timeout_s
+        for host in self._hosts.values():
+            host.close(0)
+        return [host.task for host in self._hosts.values() if not host.close(max(0.0, deadline - time.monotonic()))]

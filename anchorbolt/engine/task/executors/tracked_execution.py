@@ -1,0 +1,113 @@
+"""Executes the tuples of tracked trees, and takes what the bolt acked and failed meanwhile."""
+
+from typing import Any
+
+from anchorbolt.bolts.base import FailedException, ReportedFailedException
+from anchorbolt.bolts.tracked_collector import TrackedBasicCollector, TrackedOutputCollector
+from anchorbolt.errors import StateError
+from anchorbolt.streams.tuple import FAILED, TrackedTuple, TupleBatch
+from anchorbolt.tracking.task_tracker import TaskTracker
+from anchorbolt.util.messages import bounded, user_traceback
+
+_TRACEBACK_CHARACTERS = 64_000  # of few failures of a round, see `TaskTracker.wants_traceback`
+_REASON_CHARACTERS = 4_000  # of the text that a bolt gave a failure
+_FEW_CHARACTERS = 200  # of the reason of a failure without its traceback
+_ISOLATED = (Exception, SystemExit)  # what fails only the trees of its tuple, in a round that isolates
+
+
+class TrackedExecution:
+    """Runs one instance of a bolt.
+
+    Attributes:
+        current: The tuple on which the bolt has raised; None before.
+    """
+
+    def __init__(self, bolt: Any, collector: TrackedOutputCollector, tracker: TaskTracker, *, basic: bool) -> None:
+        self._bolt = bolt
+        self._collector = collector
+        self._tracker = tracker
+        self.basic = TrackedBasicCollector(collector) if basic else None
+        self.current: TrackedTuple | None = None
+        self.isolates = False  # whether any exception, or `sys.exit`, fails only the trees of its tuple
+        self._refused: set[int] = set()  # ids of the tuples of the last blob on which `state_keys` raised
+
+    def state_keys(self, batch: TupleBatch) -> dict[Any, None]:
+        """Return the keys that the bolt will read, in their order, in a round that isolates.
+
+        A tuple on which the bolt's `state_keys` raises fails, and is not executed.
+        """
+        keys: dict[Any, None] = {}
+        self.current, self._refused = None, set()
+        for tup in batch.tracked_tuples():
+            try:
+                keys.update(dict.fromkeys(self._bolt.state_keys(tup)))
+            except _ISOLATED as error:
+                self.current = tup
+                if tup.roots == ():
+                    raise
+                self._fail(tup, error)
+                self._refused.add(tup.id)
+        return keys
+
+    def execute(self, batch: TupleBatch) -> None:
+        """Execute the tuples of a blob. A bolt that raises `FailedException` goes on with the next tuple."""
+        execute, basic = self._bolt.execute, self.basic
+        failing = _ISOLATED if self.isolates else FailedException
+        tuples = batch.tracked_tuples()
+        executed = self._accepted(tuples) if self._refused and self.isolates else tuples
+        self.current = tup = None
+        failed = self._tracker.failed
+        try:
+            if basic is None:
+                for tup in executed:
+                    try:
+                        execute(tup)
+                    except failing as error:
+                        self._fail(tup, error)
+            else:
+                for tup in executed:
+                    basic.roots = tup.roots
+                    try:
+                        execute(tup, basic)
+                    except failing as error:
+                        self._fail(tup, error)
+        except BaseException:
+            self.current = tup
+            raise
+        if basic is None:
+            self._tracker.take_settled(self._collector, tuples, batch.lineage)
+        else:
+            self._tracker.acked += len(executed) - (self._tracker.failed - failed)
+
+    def take_rest(self) -> None:
+        """Take what the bolt acked, failed and reset outside `execute`: in `init_state` and `pre_prepare`."""
+        self._tracker.take_settled(self._collector, [], None)
+
+    def _accepted(self, tuples: list[TrackedTuple]) -> list[TrackedTuple]:
+        """Return the tuples without those that `state_keys` failed, and mark these."""
+        for tup in tuples:
+            if tup.id in self._refused:
+                tup.status = FAILED
+        return [tup for tup in tuples if not tup.status]
+
+    def _fail(self, tup: TrackedTuple, error: Exception | SystemExit) -> None:
+        collector = self._collector
+        if collector.refused_late is not None:
+            raise collector.refused_late  # rows of other tuples may be to blame
+        if not isinstance(error, FailedException) and (tup.roots == () or isinstance(error, StateError)):
+            raise error  # nothing can be left out, or the store is to blame
+        if isinstance(error, ReportedFailedException):
+            collector.report_error(error)
+            collector.failures_reported += 1
+        self._tracker.fail(tup, self._reason(error))
+        if not tup.status:
+            if tup.roots == ():
+                collector.fail(tup)
+            tup.status = FAILED
+
+    def _reason(self, error: Exception | SystemExit) -> str:
+        if isinstance(error, FailedException):
+            return bounded(f"{type(error).__name__}: {error}", _REASON_CHARACTERS)
+        if self._tracker.wants_traceback:
+            return bounded(user_traceback(error), _TRACEBACK_CHARACTERS)
+        return bounded(f"{type(error).__name__}: {error}", _FEW_CHARACTERS)

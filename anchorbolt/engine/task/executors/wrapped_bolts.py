@@ -1,0 +1,360 @@
+"""`WrappedBolt`, an engine's interface to a bolt, and the wrappers of plain and of stateful bolts. Without Spark."""
+
+from __future__ import annotations
+
+import logging
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, FailedException
+from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
+from anchorbolt.checkpoint.custom_state import CustomTaskState
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.errors import AnchorboltError, BoltError, StateError
+from anchorbolt.state_backends.attempt import StateCounters
+from anchorbolt.state_backends.contract import Seal
+from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
+from anchorbolt.streams.calls import others_may_call
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.tuple import Tuple, TupleBatch
+from anchorbolt.util.messages import user_traceback
+
+if TYPE_CHECKING:
+    from anchorbolt.checkpoint.ports import BatchTry, HandOff
+    from anchorbolt.engine.task.executors.tracked_execution import TrackedExecution
+    from anchorbolt.tracking.task_tracker import TaskTracker
+    from anchorbolt.tracking.verdict import Verdict
+
+_log = logging.getLogger("anchorbolt.checkpoint")
+
+_OF_A_HOOK = (Exception, SystemExit)  # a bolt that calls sys.exit() fails; it must not end the worker
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """The counts and seals of a task's state and outbox in a round."""
+
+    counters: StateCounters = field(default_factory=StateCounters)
+    base: int = NOTHING_COMMITTED  # the committed txid that the staged updates are based on
+    seal: Seal | None = None  # None if the state did not change
+    files: tuple[SinkFile, ...] = ()  # a sink's files in the outbox; none if the wave brought no rows
+    verdict: Verdict | None = None  # an acker's
+    hand_off: HandOff | None = None  # of a late bolt, in the processing phase of a batch
+    keeps_journal: bool = False  # whether the bolt has updated an `OpaqueMap`, see `anchorbolt.checkpoint.batches`
+
+
+class WrappedBolt(ABC):
+    """One instance of a bolt in the wrapper that handles its checkpoint tuples: the only way to its hooks."""
+
+    isolates = False
+    """Whether an exception of the bolt fails only the trees of its tuple. Set by the engine for each round."""
+
+    keeps_blobs = False
+    """Whether the task keeps its blobs for the commit phase of its batch, and executes nothing now."""
+
+    takes_txid = False
+    """Whether the first value of a batch's tuples is its txid, and not its attempt."""
+
+    @property
+    def outcome(self) -> TaskOutcome:
+        return TaskOutcome()
+
+    @property
+    def kept_bolt(self) -> object | None:
+        """The user's bolt, if it executes the tuples of more than one wave."""
+        return None
+
+    def begin_batch(self, batch: BatchTry, attempt: str) -> None:
+        """Start a phase of a batch under a new attempt of the task, in a transactional topology: before `begin`."""
+
+    def begin(self, scope: AttemptScope, winner: str = "") -> None:
+        """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
+
+    def keep(self, payload: bytes) -> None:
+        """Keep a blob for the commit phase, if it `keeps_blobs`."""
+
+    def prefetch(self, batch: TupleBatch) -> None:
+        """Fetch in one round trip the state that executing `batch` will read. Called before `execute`."""
+
+    @abstractmethod
+    def execute(self, batch: TupleBatch) -> None:
+        """Execute the tuples one by one. Raises `BoltError`."""
+
+    def contribute(self, blob: bytes, moves: bytes) -> None:
+        """Take what a task contributes to the tuple trees. For ackers only. Raises `SerializationError`."""
+
+    @abstractmethod
+    def handle(self, checkpoint: CheckpointTuple) -> None:
+        """Take a checkpoint tuple; forward PREPARE behind everything emitted before it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Call the bolt's `cleanup`. Raises `BoltError`."""
+
+
+class CheckpointTupleForwarder(WrappedBolt):
+    """Runs a bolt, and forwards PREPARE. A plain bolt has no other part in the checkpoint."""
+
+    _calling_hooks: Collection[str] = ("init_state", "pre_prepare", "finish_batch")
+    """The hooks beside `execute` that may call the collector."""
+
+    def __init__(
+        self,
+        bolt: Any,  # a BaseRichBolt, BaseBasicBolt or BaseStatefulBolt; its `prepare` is called here
+        conf: Mapping[str, Any],
+        context: TopologyContext,
+        collector: OutputCollector,
+        forward: Callable[[CheckpointTuple], None],  # sends PREPARE on to all downstream tasks
+        tracker: TaskTracker | None = None,  # None if tuple trees are not tracked
+    ) -> None:
+        self._bolt = bolt
+        self._context = context
+        self._collector = collector
+        self._forward = forward
+        self._process = os.getpid()
+        basic = isinstance(bolt, BaseBasicBolt)
+        self._tracked: TrackedExecution | None = None
+        if tracker is not None:
+            from anchorbolt.engine.task.executors.tracked_execution import (
+                TrackedExecution,  # NumPy: only where it is needed
+            )
+
+            assert isinstance(collector, TrackedOutputCollector)
+            self._tracked = TrackedExecution(bolt, collector, tracker, basic=basic)
+        tracked_basic = None if self._tracked is None else self._tracked.basic
+        self._basic = tracked_basic or (BasicOutputCollector(collector) if basic else None)
+        self._is_new = True  # it has not executed a blob yet
+        collector.close()
+        self._prepare(conf)
+
+    @property
+    def kept_bolt(self) -> object | None:
+        bolt: object = self._bolt
+        return bolt
+
+    def _prepare(self, conf: Mapping[str, Any]) -> None:
+        self._call("prepare", conf, self._context, *(() if self._basic else (self._collector,)))
+
+    def execute(self, batch: TupleBatch) -> None:
+        execute, basic = self._bolt.execute, self._basic
+        tup: Tuple | None = None
+        # The first blob is always checked: a bolt whose threads live only within `execute` is refused there.
+        self._collector.open(checks=self._is_new or others_may_call())
+        self._is_new = False
+        try:
+            if self._tracked is not None:
+                self._tracked.isolates = self.isolates
+                self._tracked.execute(batch)
+            elif basic is None:
+                for tup in batch.tuples():
+                    try:
+                        execute(tup)
+                    except FailedException:
+                        if self._collector.fail_has_effect:
+                            raise
+            else:
+                for tup in batch.tuples():
+                    try:
+                        execute(tup, basic)
+                    except FailedException:
+                        if self._collector.fail_has_effect:
+                            raise
+        except _OF_A_HOOK as error:
+            self._fail("execute", self._tracked.current if self._tracked else tup, error)
+        finally:
+            self._collector.close()
+            self._end_if_forked("execute")
+        self._raise_if_failed()
+
+    def handle(self, checkpoint: CheckpointTuple) -> None:
+        if checkpoint.action is Action.PREPARE:
+            self._flush()
+            if self._tracked is not None:
+                self._tracked.take_rest()
+            self._forward(checkpoint)
+
+    def _flush(self) -> None:
+        try:
+            self._collector.flush()
+        except Exception:
+            self._raise_if_refused_late()
+            raise
+
+    def close(self) -> None:
+        self._call("cleanup")
+
+    def _call(self, hook: str, *arguments: Any) -> None:
+        if hook in self._calling_hooks:
+            self._collector.open()
+        try:
+            getattr(self._bolt, hook)(*arguments)
+        except _OF_A_HOOK as error:
+            self._fail(hook, None, error)
+        finally:
+            self._collector.close()
+            self._end_if_forked(hook)
+
+    def _end_if_forked(self, hook: str) -> None:
+        """End a process that the bolt has forked and that left its hook: it would do all the rest a second time."""
+        if os.getpid() != self._process:
+            task = self._context.this_component_id, self._context.this_task_index
+            _log.error("bolt %r, task %d: a process that it forked left %s and is ended. End it there.", *task, hook)
+            os._exit(1)
+
+    def _raise_if_failed(self) -> None:
+        self._raise_if_refused_late()
+        failed = self._collector.failed_tuple
+        if failed is not None:
+            raise BoltError(
+                f"bolt {self._context.this_component_id!r}, task {self._context.this_task_index}, failed the tuple "
+                f"{failed!r} with collector.fail(tup). See why it does.",
+                component=self._context.this_component_id,
+                task_index=self._context.this_task_index,
+                tuple_text=repr(failed),
+            )
+
+    def _raise_if_refused_late(self) -> None:
+        """Raise what a buffer was refused for, if one was. Its rows come from any tuples of the wave."""
+        error = self._collector.refused_late
+        if error is None:
+            return
+        if isinstance(error, AnchorboltError):
+            raise error
+        component, index = self._context.this_component_id, self._context.this_task_index
+        text = user_traceback(error)  # of a grouping
+        late = BoltError(
+            f"{text}\n\nraised while tuples of bolt {component!r}, task {index}, were sent.",
+            component=component,
+            task_index=index,
+            user_traceback=text,
+        )
+        late.found_late = True
+        raise late from None
+
+    def _fail(self, hook: str, tup: Tuple | None, error: BaseException) -> NoReturn:
+        """Raise `BoltError` for an exception of a user's hook; its message starts with the user's traceback.
+
+        A `StateError` is raised unchanged: it comes from the store, and only passed through the hook.
+        """
+        if isinstance(error, StateError):
+            raise error
+        self._raise_if_refused_late()
+        component, index = self._context.this_component_id, self._context.this_task_index
+        text = user_traceback(error)
+        while_on = "" if tup is None else f", on the tuple {tup!r}"
+        raise BoltError(
+            f"{text}\n\nraised by bolt {component!r}, task {index}, in {hook}{while_on}."
+            + ("" if isinstance(error, AnchorboltError) else " Fix the bolt, or catch the exception in it."),
+            component=component,
+            task_index=index,
+            tuple_text=None if tup is None else repr(tup),
+            user_traceback=text,
+        ) from None
+
+
+TaskState = KeyValueState[Any, Any] | CustomTaskState
+
+
+class StatefulBoltExecutor(CheckpointTupleForwarder):
+    """Wraps one instance of a stateful bolt: calls all its hooks, and moves its state on the task's side.
+
+    The bolt's `init_state` is called with the first INITSTATE. An engine sends INITSTATE before the first tuple of
+    every wave, so no tuple and no PREPARE ever comes before it; see docs/decisions/initstate-first.md.
+    """
+
+    def __init__(
+        self,
+        bolt: BaseStatefulBolt[Any],
+        conf: Mapping[str, Any],
+        context: TopologyContext,
+        collector: OutputCollector,
+        forward: Callable[[CheckpointTuple], None],
+        state: TaskState,
+        key_fields: Mapping[tuple[str, str], tuple[str, ...]],  # by source and stream: the fields of the grouping
+        tracker: TaskTracker | None = None,
+    ) -> None:
+        self._state = state
+        self._key_fields = key_fields
+        self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
+        self._is_initialised = False
+        super().__init__(bolt, conf, context, collector, forward, tracker)
+
+    @property
+    def outcome(self) -> TaskOutcome:
+        return TaskOutcome(self._state.counters, self._state.base, self._state.seal)
+
+    def begin(self, scope: AttemptScope, winner: str = "") -> None:
+        if isinstance(self._state, CustomTaskState):
+            self._state.begin(scope, winner)
+        else:
+            self._state.begin(scope)
+
+    def prefetch(self, batch: TupleBatch) -> None:
+        if self._own_keys:
+            self._state.prefetch(self._keys(batch))
+            return
+        header = batch.header
+        fields = self._key_fields.get((header.component, header.stream), ())
+        columns = [batch.columns[header.index[field]] for field in fields]
+        if columns:
+            self._state.prefetch(_distinct(columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))))
+
+    def _keys(self, batch: TupleBatch) -> dict[Any, None]:
+        """Return the keys that the bolt names, in their order."""
+        isolating = self._tracked if self.isolates else None
+        keys: dict[Any, None] = {}
+        tup: Tuple | None = None
+        try:
+            if isolating is not None:
+                return isolating.state_keys(batch)
+            for tup in batch.tuples():
+                keys.update(dict.fromkeys(self._bolt.state_keys(tup)))
+        except _OF_A_HOOK as error:
+            self._fail("state_keys", tup if isolating is None else isolating.current, error)
+        return keys
+
+    def handle(self, checkpoint: CheckpointTuple) -> None:
+        """Take a checkpoint tuple. PREPARE has arrived from all upstream tasks, and is forwarded.
+
+        COMMIT and ROLLBACK only call the bolt's hook: the driver moves the state, see `namespaces`.
+        """
+        state = self._state
+        if checkpoint.action is Action.INITSTATE:
+            if not self._is_initialised:
+                self._call("init_state", state.state if isinstance(state, CustomTaskState) else state)
+                self._is_initialised = True
+        elif checkpoint.action is Action.PREPARE:
+            self._call("pre_prepare", checkpoint.txid)
+            self._raise_if_failed()
+            state.prepare_commit(checkpoint.txid)
+            super().handle(checkpoint)
+        elif checkpoint.action is Action.COMMIT:
+            self._call("pre_commit", checkpoint.txid)
+        else:
+            self._stop_checking_reads()
+            self._call("pre_rollback")
+
+    def close(self) -> None:
+        self._stop_checking_reads()
+        try:
+            super().close()
+        finally:
+            self._state.close()
+
+    def _stop_checking_reads(self) -> None:
+        # The store may have lost what was staged, or be further on: `pre_rollback` and `cleanup` read what is there.
+        if isinstance(self._state, KeyValueState):
+            self._state.stop_checking_reads()
+
+
+def _distinct(values: Any) -> Any:
+    try:
+        return dict.fromkeys(values)
+    except TypeError:  # an unhashable value: the state refuses it when the bolt puts it, naming the key
+        return ()
