@@ -11,9 +11,9 @@ from typing import Any
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.engine.task.instance import Instance
 from anchorbolt.metrics.registry import MetricRegistry
+from anchorbolt.observe import observed_run
 from anchorbolt.observe.figures.run_figures import RunFigures
 from anchorbolt.observe.history.writer import HistoryWriter
-from anchorbolt.run import observed_run
 from anchorbolt.spouts.stream import Spout, StreamSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.attempt import StateCounters

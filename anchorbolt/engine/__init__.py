@@ -14,7 +14,8 @@ from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.wave_report import WaveReport
-    from anchorbolt.run.handle import RunHandle, RunStatus
+    from anchorbolt.engine.driver.waves import RunStatus
+    from anchorbolt.run.handle import RunHandle
     from anchorbolt.run.local_cluster import LocalCluster
     from anchorbolt.run.spark_cluster import SparkCluster
 
@@ -25,7 +26,7 @@ __getattr__ = lazy_names(
     {
         "LocalCluster": "anchorbolt.run.local_cluster",
         "RunHandle": "anchorbolt.run.handle",
-        "RunStatus": "anchorbolt.run.handle",
+        "RunStatus": "anchorbolt.engine.driver.waves",
         "SparkCluster": "anchorbolt.run.spark_cluster",
         "WaveReport": "anchorbolt.engine.driver.wave_report",
     },

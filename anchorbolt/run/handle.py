@@ -2,25 +2,23 @@
 
 import logging
 import threading
-import time
-from collections.abc import Callable
-from enum import Enum
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from anchorbolt.checkpoint.spout import CommittedWave
+from anchorbolt.checkpoint.spout import CommittedWave, RecoveryReport
+from anchorbolt.engine.driver import committed_state
 from anchorbolt.engine.driver.rounds import Runner
 from anchorbolt.engine.driver.spout_of_run import BatchRunner, checkpoint_spout
+from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.driver.wave_report import WaveReport
-from anchorbolt.engine.driver.waves import Waves
+from anchorbolt.engine.driver.waves import RunStatus, Waves
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.open_trees import check_spouts_left_out
 from anchorbolt.files import Folder
-from anchorbolt.observe.history.graph import graph_of
-from anchorbolt.observe.history.records import end_record, start_record
-from anchorbolt.observe.history.writer import HistoryWriter
-from anchorbolt.run.observed_run import ObservedRun
+from anchorbolt.observe.observed_run import ObservedRun
 from anchorbolt.run.start import RunStart
-from anchorbolt.run.store_watch import StoreWatch
+from anchorbolt.state_backends.state import NOTHING_COMMITTED
 
 if TYPE_CHECKING:
     from anchorbolt.observe.figures.collector import RunCollector
@@ -29,17 +27,10 @@ _log = logging.getLogger("anchorbolt.engine")
 
 WaveListener = Callable[[WaveReport], None]
 
-
-class RunStatus(str, Enum):
-    """What has become of a run; see `RunHandle.status`."""
-
-    RUNNING = "RUNNING"
-    STOPPED = "STOPPED"
-    FINISHED = "FINISHED"
-    FAILED = "FAILED"
+_REPORTS_KEPT = 1000
 
 
-class RunHandle(ObservedRun):
+class RunHandle:
     """A topology that was submitted. Thread-safe."""
 
     def __init__(
@@ -60,37 +51,59 @@ class RunHandle(ObservedRun):
         `start` shows what the engine has waited for until now.
         """
         self._start = start or RunStart(plan.topology, plan.settings)
-        super().__init__(plan, runner)
+        self._plan = plan
+        self._runner = runner
         self._waves = waves
         self._listener = listener
         self._stop_requested = threading.Event()
+        self._ended = threading.Event()
         self._pause_lock = threading.Lock()  # held while the run is paused or resumed
         self._paused = False
         self._listening: int | None = None  # the thread that calls the listener
         self._status = RunStatus.RUNNING
         self._failure: BaseException | None = None
+        self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
+        self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
         try:
             self._spout = checkpoint_spout(plan, folder, runner)
         except BaseException:
             self._start.close()
             runner.close_instances()
             raise
+        self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
+        self._observed = ObservedRun(self, plan, runner, self._spout, self._watch_of_store)
         try:
-            self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
             self._start.show(self)
             self._recovery = self._spout.recover(
                 waves.query_id(), accept_new=plan.settings.accept_new_query, accept_loss=plan.settings.accept_state_loss
             )
             check_spouts_left_out(plan, self._spout.record)
-            if keeps_history:
-                self._history = HistoryWriter(folder, self._recovery.generation, earlier=self._show_earlier)
-            self._record(start_record(self._recovery, graph_of(plan), time.time()))
+            self._observed.recovered(folder if keeps_history else None)
             waves.start(self._spout, self._add, until_empty=until_empty)
             self._watch_of_store.claimed(self._recovery.generation)
         except BaseException:
             self._clean_up()
             raise
         threading.Thread(target=self._watch, name="anchorbolt-run", daemon=True).start()
+
+    def observe(self) -> ObservedRun:
+        """Return what the run tells of itself beyond what is here: figures, history, the wave that runs now."""
+        return self._observed
+
+    @property
+    def topology(self) -> str:
+        """The topology's name."""
+        return self._plan.topology
+
+    @property
+    def reports(self) -> Sequence[WaveReport]:
+        """The reports of the latest 1000 committed waves, oldest first."""
+        return list(self._reports)
+
+    @property
+    def recovery(self) -> RecoveryReport:
+        """The result of the driver's start. Until it has recovered, the action is `recovering`."""
+        return self._recovery
 
     def collector(self) -> "RunCollector":
         """Return a collector of the run's metrics, to be registered with a registry of `prometheus_client`.
@@ -100,7 +113,7 @@ class RunHandle(ObservedRun):
         """
         from anchorbolt.observe.figures.collector import RunCollector
 
-        return RunCollector(self)
+        return RunCollector(self._observed)
 
     @property
     def status(self) -> RunStatus:
@@ -181,8 +194,51 @@ class RunHandle(ObservedRun):
             self._paused = False
             self._waves.resume()
 
+    def state(self, component: str) -> dict[Any, Any]:
+        """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
+
+        May be called while the topology runs, and after its end. While it runs, the tasks' states may belong to
+        different waves.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+            StateError: Several tasks have the same key, or the state has different keys that are equal in a dict, such
+                as `1`, `1.0` and `True`; `state_items` yields them all.
+        """
+        entries: dict[Any, Any] = {}
+        for key, value in self.state_items(component):
+            if key in entries:
+                raise committed_state.equal_keys(self._plan, component, key)
+            entries[key] = value
+        return entries
+
+    def state_items(self, component: str) -> Iterator[tuple[Any, Any]]:
+        """Yield the committed entries of a stateful bolt, task by task, without reading them all at once.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+        """
+        return committed_state.items(self._plan, component)
+
+    def lookup(self, component: str, key: Any) -> dict[int, Any]:
+        """Read the committed values of one key of a stateful bolt, by the index of the task that has it.
+
+        Empty if no task has the key. All tasks are asked, in a round trip each, because several can have the same key:
+        with another grouping than fields grouping, or if the bolt uses other keys than the grouping's.
+
+        May be called while the topology runs, and after its end.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+            UnsupportedValue: No state has such a key, because it cannot be encoded.
+            StateUnavailable: The store did not answer.
+        """
+        found = committed_state.look_up(self._plan, component, key)
+        return {each.task: each.value() for each in found if each.data is not None}
+
     def _add(self, report: WaveReport, wave: CommittedWave) -> None:
-        self._keep(report, wave)
+        self._observed.committed(report, wave)
+        self._reports.append(report)
         if self._listener is not None:
             self._listening = threading.get_ident()
             try:
@@ -201,10 +257,8 @@ class RunHandle(ObservedRun):
             failure = self._waves.wait()
         except BaseException as error:
             failure = error
-        if self._watch_of_store is not None:
-            self._watch_of_store.close()
-            failure = failure or self._watch_of_store.loss
-        return failure
+        self._watch_of_store.close()
+        return failure or self._watch_of_store.loss
 
     def _end(self, failure: BaseException | None) -> None:
         if failure is not None:
@@ -213,14 +267,12 @@ class RunHandle(ObservedRun):
             status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
         # What shows the run says so at once: cleaning up may take seconds, if the store is away.
         self._failure, self._status = failure, status
-        txid = self._spout.record.txid
-        self._record(end_record(self._recovery.generation, txid, status.value, failure, time.time()))
+        self._observed.ended()
         self._clean_up()
 
     def _clean_up(self) -> None:
-        shown = (self._history, self._start, self._watch_of_store, self.state_sizes)
-        closed = [each.close for each in shown if each is not None]
-        for clean_up in (*closed, self._runner.close_instances, self._spout.close):
+        observed, start, watch = self._observed, self._start, self._watch_of_store
+        for clean_up in (observed.close, start.close, watch.close, self._runner.close_instances, self._spout.close):
             try:
                 clean_up()
             except (Exception, SystemExit):  # `await_termination` must return in any case

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.engine.driver.places import check_places
 from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
@@ -25,7 +24,6 @@ from anchorbolt.engine.spark.session import (
 )
 from anchorbolt.engine.spark.session_kind import check_session
 from anchorbolt.engine.spark.shipping import ship
-from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
 from anchorbolt.files.hadoop.quick_locations import quick_locations
 from anchorbolt.run.handle import RunHandle, WaveListener
@@ -115,26 +113,3 @@ class SparkRunHandle(RunHandle):
     def query(self) -> StreamingQuery | None:
         """Spark's own handle of the streaming query, whose `recentProgress` describes the source. None without one."""
         return self._runner.query if isinstance(self._runner, SparkRunner) else None
-
-    @property
-    def tasks(self) -> tuple[int, int, int]:
-        assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
-        jobs = self._runner.jobs
-        ended = dict(jobs.ended.value)  # a task that Spark has run twice counts once
-        return len(ended), jobs.tasks, sum(ended.values())
-
-    @property
-    def unended_tasks(self) -> Sequence[TaskKey]:
-        assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
-        jobs, all_tasks = self._runner.jobs, self._plan.places
-        if jobs.tasks != len(all_tasks):
-            return ()
-        ended = dict(jobs.ended.value)
-        return [task for task in all_tasks if task not in ended]
-
-    @property
-    def long_calls(self) -> Sequence[LongCall]:
-        assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
-        told = () if self._runner.calls is None else self._runner.calls.calls()
-        calls = [*super().long_calls, *told]
-        return sorted(calls, key=lambda each: -each.seconds)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.config.settings import Settings
+from anchorbolt.engine.driver.store_watch import PATIENCE_S
 from anchorbolt.errors import StateUnavailable
 from anchorbolt.util.retry import RetryPolicy
 
@@ -14,10 +15,6 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from anchorbolt.observe.figures.server import MetricsServer
-    from anchorbolt.run.handle import RunHandle
-
-PATIENCE_S = 0.7
-"""For a short call of the store; the store is away if it takes longer."""
 
 STATUSES = ("running", "stopped", "finished", "failed")
 
@@ -25,9 +22,7 @@ STATUSES = ("running", "stopped", "finished", "failed")
 class RunStart:
     """Shows the start of one run: its store may be away. Ends with the run."""
 
-    def __init__(
-        self, topology: str, settings: Settings, on_recovery: Callable[[RunHandle], object] | None = None
-    ) -> None:
+    def __init__(self, topology: str, settings: Settings, on_recovery: Callable[[Any], object] | None = None) -> None:
         """Show the metrics, if `topology.metrics.port` is set.
 
         Args:
@@ -77,8 +72,8 @@ class RunStart:
 
         return StartCollector(self.topology, STATUSES, lambda: self.waiting)
 
-    def show(self, handle: RunHandle) -> None:
-        """Show this run's own metrics from now on. Called before it recovers."""
+    def show(self, handle: Any) -> None:
+        """Show the own metrics of a run, by its `RunHandle`, from now on. Called before it recovers."""
         if self._server is not None:
             from anchorbolt.observe.figures.server import MetricsText
 

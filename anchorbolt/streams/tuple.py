@@ -1,14 +1,11 @@
-"""Tuples, as bolts see them, and batches of tuples, as engines move them."""
+"""Tuples, as bolts see them."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 from zlib import crc32
-
-if TYPE_CHECKING:
-    from anchorbolt.streams.lineage import Lineage
 
 _SHOWN_CHARACTERS = 200
 
@@ -198,30 +195,6 @@ def _no_such_field(field: object, header: StreamHeader) -> Exception:
         f"tuple of {header.component!r}, stream {header.stream!r} has the fields "
         f"{', '.join(header.fields)}, not {field!r}"
     )
-
-
-class TupleBatch(NamedTuple):
-    """Tuples of one stream from one task, column by column: the decoded content of one blob."""
-
-    header: StreamHeader
-    size: int  # number of tuples; a stream may have no fields, and so no columns
-    columns: Sequence[Sequence[Any]]
-    lineage: Lineage | None = None  # None if no tuple is tracked
-
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        if not self.columns:
-            return iter([()] * self.size)
-        return zip(*self.columns, strict=True)
-
-    def tuples(self) -> list[Tuple]:
-        header = self.header
-        return [Tuple(row, header) for row in self.rows()]
-
-    def tracked_tuples(self) -> list[TrackedTuple]:
-        header, lineage = self.header, self.lineage
-        if lineage is None:
-            return [TrackedTuple(row, header, (), 0) for row in self.rows()]
-        return list(map(TrackedTuple, self.rows(), [header] * self.size, lineage.items(), lineage.ids().tolist()))
 
 
 def union(items: Iterable[Item]) -> Item:

@@ -169,7 +169,7 @@ class UiServer:
         from anchorbolt.ui.actions import actions_on
         from anchorbolt.ui.app import Shown
 
-        plan = handle.plan
+        plan = handle.observe().plan
         secrets = [*self._own_secrets(), *secrets_in(plan.conf), *secrets_in(plan.settings)]
         self._app.shown = Shown(
             Answers(LiveRun(handle, origins).observe, secrets),

@@ -4,6 +4,7 @@ import pkgutil
 import subprocess
 import sys
 from fnmatch import fnmatch
+from graphlib import TopologicalSorter
 
 import grimp
 import pytest
@@ -11,12 +12,13 @@ import pytest
 import anchorbolt
 
 # From the top: a layer imports only from the layers below it. Rooms of one line do not import each other, except
-# spouts and bolts, and run and observe. The last six lines are the vocabulary of all others.
+# spouts and bolts. The last six lines are the vocabulary of all others.
 LAYERS = (
     ("cli",),
     ("ui", "migration_tools"),
     ("testing",),
-    ("run", "observe"),
+    ("run",),
+    ("observe",),
     ("engine",),
     ("transactional",),
     ("tracking",),
@@ -31,8 +33,6 @@ LAYERS = (
     ("util",),
     ("errors",),
 )
-
-KNOW_EACH_OTHER = (("run", "observe"), ("spouts", "bolts"))
 
 # The rooms of the engine, likewise. `local` runs stream spouts with Spark.
 LAYERS_OF_ENGINE = ("local", "spark", "driver", "sources", "task", "plan")
@@ -61,7 +61,7 @@ IMPORTERS = {
     "anchorbolt.storm*": ("storm", "storm.*", "migration_tools.*", "cli.*"),
     # A migration never runs anything.
     "anchorbolt.engine*": ("engine*", "observe.*", "run.*", "testing", "testing.*", "ui.*", "cli.*"),
-    "anchorbolt.run*": ("engine", "observe.*", "run.*", "testing", "testing.*", "ui.*", "cli.*"),
+    "anchorbolt.run*": ("engine", "run.*", "testing", "testing.*", "ui.*", "cli.*"),
 }
 # Workers get the typed settings, which are plain data. Only the driver and the commands read a configuration.
 PLAIN_SETTINGS = (
@@ -108,12 +108,18 @@ def graph() -> grimp.ImportGraph:
 def test_a_room_imports_only_from_the_rooms_below_it() -> None:
     # A module that names a type of a higher layer depends on that layer, even if it never loads it.
     graph = imports(for_types=True)
-    layers = [grimp.Layer(*line, independent=line not in KNOW_EACH_OTHER) for line in LAYERS]
+    layers = [grimp.Layer(*line, independent=line != ("spouts", "bolts")) for line in LAYERS]
     assert graph.find_illegal_dependencies_for_layers(layers, containers={"anchorbolt"}) == set()
     rooms = {room.removeprefix("anchorbolt.") for room in graph.find_children("anchorbolt")}
     assert rooms <= {room for line in LAYERS for room in line}
     assert graph.find_illegal_dependencies_for_layers(LAYERS_OF_ENGINE, containers={"anchorbolt.engine"}) == set()
     assert {f"anchorbolt.engine.{room}" for room in LAYERS_OF_ENGINE} == graph.find_children("anchorbolt.engine")
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    graph = imports(for_types=True)
+    modules = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(modules).prepare()  # raises `CycleError`
 
 
 @pytest.mark.parametrize("imported", IMPORTERS)

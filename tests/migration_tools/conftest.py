@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine import LocalCluster
+from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.migration_tools.inspect.decoding import Codecs
-from anchorbolt.run.handle import RunHandle
 from anchorbolt.serialization.codecs import MsgpackCodec, MsgpackKeyCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider

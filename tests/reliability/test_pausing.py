@@ -91,7 +91,7 @@ def test_what_was_emitted_is_processed_and_acked_before_the_waves_cease() -> Non
     assert handle.pause(DEADLINE_S)
     jobs.wait_for(lambda: "deactivate" in CALLS)
     assert CALLS == ["activate", "ack 1", "ack 2", "deactivate"]
-    assert handle.messages_in_flight == 0
+    assert handle.observe().messages_in_flight == 0
     assert not handle.await_termination(A_WHILE_S)
     assert len(MESSAGES) == 1, "the spout is not asked for more"
     handle.resume()
@@ -115,7 +115,7 @@ def test_a_message_that_times_out_while_the_waves_cease_is_emitted_again_after_t
     while not handle.state("pairs"):
         assert not handle.await_termination(0.01)
     assert not handle.pause(A_WHILE_S), "the message waits for its pair"
-    assert handle.messages_in_flight == 1
+    assert handle.observe().messages_in_flight == 1
     clock.advance(31)
     assert handle.pause(DEADLINE_S)
     jobs.wait_for(lambda: "deactivate" in CALLS)
@@ -136,7 +136,7 @@ def test_a_message_that_cannot_time_out_keeps_the_waves_at_most_for_the_message_
     while not handle.state("pairs"):
         assert not handle.await_termination(0.01)
     assert handle.pause(DEADLINE_S)
-    assert handle.messages_in_flight == 1
+    assert handle.observe().messages_in_flight == 1
     assert CALLS == ["activate"]
     MESSAGES.extend([(2, ("x", 2)), (3, ("y", 3))])
     handle.resume()

@@ -94,21 +94,21 @@ def test_a_run_tells_that_its_spouts_are_at_the_limit_of_pending_messages_and_ho
     clock = ManualClock()
     conf = {"topology.max.spout.pending": 4}
     handle = LocalCluster(clock=clock).submit(builder.create_topology("keeping"), conf, until_empty=False)
-    wait_until(lambda: handle.messages_in_flight == 4 and len(handle.reports) > 0, "four messages", 30)
-    wait_until(lambda: handle.current_wave is None, "the end of the wave", 30)
-    throttle = handle.throttle
+    wait_until(lambda: handle.observe().messages_in_flight == 4 and len(handle.reports) > 0, "four messages", 30)
+    wait_until(lambda: handle.observe().current_wave is None, "the end of the wave", 30)
+    throttle = handle.observe().throttle
     assert throttle is not None
     assert (list(throttle.spouts), throttle.reason) == ([SpoutLoad("in", 4, 4, 1)], "")
     clock.advance(20)
-    assert handle.oldest_message_s == 20
+    assert handle.observe().oldest_message_s == 20
     clock.advance(20)
-    wait_until(lambda: sum(handle.figures.timed_out.values()) == 4, "time-outs", 30)
-    assert handle.figures.timed_out == {("in", ("keeps", 0)): 4}
+    wait_until(lambda: sum(handle.observe().figures.timed_out.values()) == 4, "time-outs", 30)
+    assert handle.observe().figures.timed_out == {("in", ("keeps", 0)): 4}
     registry = CollectorRegistry()
     registry.register(handle.collector())
     labels = {"topology": "keeping", "spout": "in", "component": "keeps", "task": "0"}
     assert registry.get_sample_value("anchorbolt_timed_out_messages_total", labels) == 4
     assert registry.get_sample_value("anchorbolt_oldest_message_seconds", {"topology": "keeping"}) == 0
     assert registry.get_sample_value("anchorbolt_throttled_seconds_total", {"topology": "keeping"}) == 0
-    assert handle.oldest_message_s == 0
+    assert handle.observe().oldest_message_s == 0
     assert handle.stop(60)

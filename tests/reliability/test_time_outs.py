@@ -79,8 +79,8 @@ def test_a_time_out_goes_by_the_clock_and_names_who_held_the_tree(caplog: pytest
     [failure] = [failure for report in waves.handle.reports for failure in report.failures]
     assert "timed out" in failure.reason
     assert failure == FailedTree("in", 1, "keeps", 0, failure.reason, timed_out=True)
-    assert waves.handle.figures.timed_out == {("in", ("keeps", 0)): 1}
-    assert waves.handle.oldest_message_s == 0
+    assert waves.handle.observe().figures.timed_out == {("in", ("keeps", 0)): 1}
+    assert waves.handle.observe().oldest_message_s == 0
 
 
 @pytest.mark.parametrize("by", ["tuple", "handle"])

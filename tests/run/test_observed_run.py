@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.run.handle import RunStatus
-from anchorbolt.run.observed_run import longest
+from anchorbolt.engine import LocalCluster, RunHandle, RunStatus
+from anchorbolt.observe.observed_run import longest
 from tests.engine.jobs import feeder, word_count
 
 
@@ -22,7 +21,7 @@ def test_a_run_ends_although_its_end_cannot_be_recorded(monkeypatch: pytest.Monk
     def raises(*_: Any) -> None:
         raise ValueError("not written")
 
-    monkeypatch.setattr("anchorbolt.run.handle.end_record", raises)
+    monkeypatch.setattr("anchorbolt.observe.observed_run.end_record", raises)
     monkeypatch.setattr("threading.excepthook", lambda _: None)
     handle: RunHandle = LocalCluster().submit(word_count(feeder("a b")), until_empty=True)
     assert handle.await_termination(60)

@@ -8,6 +8,7 @@ from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.driver.stage_progress import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.bolt_task import run_bolt_task
@@ -16,6 +17,7 @@ from anchorbolt.engine.task.executors.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.errors import InfrastructureLost
 from anchorbolt.state_backends.key_value import KeyValueState
 from tests.simulation.actors import TaskLost
@@ -172,6 +174,12 @@ class SimulatedRunner(TaskRunner):
 
     def read_files(self, files: Any, columns: bytes) -> Any:
         raise AssertionError("a ParquetSink reads no files")
+
+    def progress(self) -> StageProgress:
+        return StageProgress()
+
+    def long_calls(self) -> Sequence[LongCall]:
+        return ()
 
     def close_instances(self) -> None:
         pass

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import FailedException
-from anchorbolt.engine import RunHandle
+from anchorbolt.engine import RunHandle, RunStatus
 from anchorbolt.errors import AnchorboltError, BoltError, SpoutError
-from anchorbolt.run.handle import RunStatus
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.conftest import Run

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.cli.exit_codes import WRONG_USAGE
 from anchorbolt.cli.main import app
+from anchorbolt.engine import RunStatus
 from anchorbolt.errors import BoltError, SpoutError
-from anchorbolt.run.handle import RunStatus
 from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import (
     MemoryTransactionalSpout,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.run.handle import RunStatus
+from anchorbolt.engine import RunStatus
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import Values, batches, boom, notes, values_topology
 from tests.transactional.spouts import Ranges

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.engine import RunStatus
 from anchorbolt.errors import BoltError, SpoutError
-from anchorbolt.run.handle import RunStatus
 from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import CommitterTransactionalEmitter, CommitterTransactionalSpout, TransactionalEmitter
 from tests.transactional.conftest import Run
@@ -251,5 +251,5 @@ class CountingRanges(Ranges):
 
 def test_the_metrics_of_an_emitter_count_committed_batches_only(run_on: Run) -> None:
     handle = run_on(values_topology(CountingRanges(2, 6), parallelism=2))
-    counted = {metric.task: value for metric, value in handle.figures.registered.numbers.items()}
+    counted = {metric.task: value for metric, value in handle.observe().figures.registered.numbers.items()}
     assert counted == {("spout", 0): 3, ("spout", 1): 3}

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.config import Secret
-from anchorbolt.engine import RunHandle
-from anchorbolt.run.handle import RunStatus
+from anchorbolt.engine import RunHandle, RunStatus
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.openapi import description
 from tests.ui.conftest import DEADLINE_S, TOKEN, Client, Count, start

@@ -102,10 +102,10 @@ def test_a_dead_letter_of_an_ended_run_is_shown_from_its_history(tmp_path: Path)
 
 def test_a_run_keeps_its_latest_hundred_dead_letters_and_counts_all(tmp_path: Path) -> None:
     handle = poisoned(tmp_path, messages=130)
-    assert len(handle.dead_letters) == 100
-    assert handle.figures.dead_letters == 130
-    assert max(len(each["traceback"]) for each in handle.dead_letters) < 4100
-    kept = [record["letters"] for record in handle.records if record["kind"] == "wave"]
+    assert len(handle.observe().dead_letters) == 100
+    assert handle.observe().figures.dead_letters == 130
+    assert max(len(each["traceback"]) for each in handle.observe().dead_letters) < 4100
+    kept = [record["letters"] for record in handle.observe().records if record["kind"] == "wave"]
     assert max(map(len, kept)) <= 3
 
 

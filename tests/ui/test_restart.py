@@ -52,7 +52,7 @@ def test_waves_and_failures_of_earlier_drivers_are_shown(server: UiServer, clien
     handle = run(tmp_path, "c", until_empty=False)
     try:
         server.show(handle)
-        wait_until(lambda: len(handle.records) == 6, "the history is read, and the wave has committed")
+        wait_until(lambda: len(handle.observe().records) == 6, "the history is read, and the wave has committed")
         waves = client.json(f"{WORDS}/waves")
         assert problems(waves, WAVES) == []
         assert [(each["kind"], each["generation"], each["txid"]) for each in waves["waves"]] == [
@@ -92,4 +92,4 @@ def test_messages_and_letters_of_earlier_drivers_are_shown_without_this_drivers_
     assert [each["message"] for each in answer["letters"]] == ["7"]
     assert answer["deadLetters"] == 4
     assert answer["timedOut"] == [held]
-    assert handle.figures.dead_letters == 0
+    assert handle.observe().figures.dead_letters == 0

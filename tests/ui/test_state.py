@@ -26,7 +26,7 @@ BASE = "/api/v1/topology/values/state"
 
 def measure(handle: RunHandle) -> None:
     """Wait for the measurement that `show` has begun."""
-    handle.state_sizes.close()
+    handle.observe().state_sizes.close()
 
 
 def test_sizes_are_shown_by_component_and_by_task(ended: RunHandle, server: UiServer, client: Client) -> None:
@@ -173,7 +173,7 @@ def test_pickles_are_unpickled_because_the_configuration_chose_pickle(server: Ui
 
 def test_bytes_that_are_no_value_are_a_problem_and_never_unpickled(server: UiServer, client: Client) -> None:
     handle = show(server, [("a", "custom")], valueSerializerClass="pickle")
-    handle.plan.value_codec = type(handle.plan.key_codec)()  # what reads without pickle
+    handle.observe().plan.value_codec = type(handle.observe().plan.key_codec)()  # what reads without pickle
     before = Custom.unpickled
     found = client.json(f"{BASE}/puts?key=a")["found"]
     assert ["cannot be decoded" in each["problem"] for each in found] == [True] * 3

@@ -24,8 +24,9 @@ from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.config.spark_options import SPARK
 from anchorbolt.engine.driver.wave_report import WaveReport
+from anchorbolt.engine.driver.waves import RunStatus
 from anchorbolt.errors import AnchorboltError
-from anchorbolt.run.handle import RunHandle, RunStatus
+from anchorbolt.run.handle import RunHandle
 from anchorbolt.run.preparation import check_store
 from anchorbolt.run.start import RunStart
 from anchorbolt.topology.graph import Topology
@@ -218,7 +219,7 @@ class Run:
                     stopping = True
                     waits_for = progress.activity.waits_for
                     waits = f", which waits for {waits_for}" if waits_for else ""
-                    messages = handle.messages_in_flight
+                    messages = handle.observe().messages_in_flight
                     flight = f" and {counted(messages, 'message')} in flight" if messages else ""
                     display.say(f"stopping after the current wave{flight}{waits}; another Ctrl-C leaves at once")
                     # `stop` waits for the wave; meanwhile this thread refreshes the display and handles signals.
@@ -240,7 +241,7 @@ class Run:
         if handle.paused == progress.paused or self.stop_requested:  # a stop ends a pause
             return
         progress.paused = handle.paused
-        messages = handle.messages_in_flight
+        messages = handle.observe().messages_in_flight
         flight = f", except for {counted(messages, 'message')} in flight" if messages else ""
         said = f"paused: no wave begins until the run is resumed{flight}" if progress.paused else "resumed"
         self.display.say(said, paused=progress.paused)

@@ -94,9 +94,10 @@ class SparkEngine:
         """Return what the bolts are doing; one that has not returned for two seconds is named."""
         if self._handle is None:
             return Activity()
-        calls = (each for each in self._handle.long_calls if each.kind == "bolt")
+        run = self._handle.observe()
+        calls = (each for each in run.long_calls if each.kind == "bolt")
         waits_for = next((f"bolt {each.component!r}, task {each.task_index}" for each in calls), None)
-        return Activity(*self._handle.tasks, waits_for, self._handle.losses)
+        return Activity(*run.tasks, waits_for, run.losses)
 
     def quieten(self) -> None:
         """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""

@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
+from anchorbolt.engine.driver.stage_progress import TellsProgress
 from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
@@ -27,7 +28,7 @@ _log = logging.getLogger("anchorbolt.engine")
 ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
 
 
-class Runner(HookRunner, StateCommitRunner, Protocol):
+class Runner(HookRunner, StateCommitRunner, TellsProgress, Protocol):
     """Runs the tasks of a round; each engine implements it."""
 
     spouts: DriverSpouts | None  # those that the driver runs itself; None if there are none

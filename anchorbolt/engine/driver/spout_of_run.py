@@ -16,13 +16,14 @@ from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
 from anchorbolt.engine.driver.batches.phases import CommitRunner, PhasedRounds
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds, Runner
+from anchorbolt.engine.driver.stage_progress import TellsProgress
 from anchorbolt.engine.driver.state_commits import StateCommits
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.files import Folder
 from anchorbolt.util.retry import RetryPolicy
 
 
-class BatchRunner(CommitRunner, Protocol):
+class BatchRunner(CommitRunner, TellsProgress, Protocol):
     """Runs the phases of a transactional topology's batches; each engine implements it."""
 
     spouts: None  # the driver runs none

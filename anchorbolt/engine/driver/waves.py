@@ -1,6 +1,7 @@
-"""The port through which a run has its waves; each engine implements it."""
+"""The port through which a run has its waves; each engine implements it. And what has become of a run."""
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Protocol
 
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
@@ -8,6 +9,15 @@ from anchorbolt.engine.driver.wave_report import WaveReport
 
 WaveCommitted = Callable[[WaveReport, CommittedWave], None]
 """Called after each committed wave."""
+
+
+class RunStatus(str, Enum):
+    """What has become of a run; see `RunHandle.status`."""
+
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
 
 
 class Waves(Protocol):

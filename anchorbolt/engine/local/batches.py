@@ -12,12 +12,14 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.driver.stage_progress import StageProgress
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 
@@ -74,6 +76,12 @@ class LocalBatchRunner:
 
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
         raise AssertionError("the driver's process commits by itself")
+
+    def progress(self) -> StageProgress:
+        return StageProgress()
+
+    def long_calls(self) -> Sequence[LongCall]:
+        return long_calls(self._plan.topology)
 
     def close_instances(self) -> None:
         self._background.close()

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
+from anchorbolt.engine.driver.stage_progress import StageProgress
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import Clock
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.files import Folder
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.rich import BaseRichSpout
@@ -60,6 +62,12 @@ class LocalRunner:
 
     def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
         return read_files(self._plan.topology, files, columns)
+
+    def progress(self) -> StageProgress:
+        return StageProgress()
+
+    def long_calls(self) -> Sequence[LongCall]:
+        return long_calls(self._plan.topology)
 
     def close_instances(self) -> None:
         self._workers.close_run(self._plan.run_id)

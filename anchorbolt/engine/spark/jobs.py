@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.driver.stage_progress import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.intake.client import IntakeAddress
 from anchorbolt.engine.spark.job_failures import cause_in, failure_in
@@ -110,6 +111,10 @@ class RoundJobs:
             raise failure_in(text, what, current.txid, lambda: self._lost_task(text, stages), unheard) from error
         finally:
             self.tasks = 0
+
+    def progress(self) -> StageProgress:
+        """Return how far the last job for bolts is. A task that Spark has run twice counts once."""
+        return StageProgress(dict(self.ended.value), self.tasks)
 
     def _lost_task(self, text: str, stages: list[list[TaskKey]]) -> str:
         """Name the task that Spark's message is about. The stages of a round are those of the spouts and then ours."""

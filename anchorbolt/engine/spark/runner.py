@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
+from anchorbolt.engine.driver.stage_progress import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.intake.calls_server import call_server
@@ -24,6 +25,7 @@ from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.files import Folder
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
@@ -100,6 +102,13 @@ class SparkRunner:
 
     def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> DataFrame:
         return read_sink_files(self._session, files, columns)
+
+    def progress(self) -> StageProgress:
+        return self.jobs.progress()
+
+    def long_calls(self) -> Sequence[LongCall]:
+        told = () if self.calls is None else self.calls.calls()
+        return sorted([*long_calls(self._plan.topology), *told], key=lambda each: -each.seconds)
 
     def close_instances(self) -> None:
         """Have the workers call `cleanup` on the instances that they keep; leave nothing in Spark or on the driver."""

@@ -34,7 +34,8 @@ from anchorbolt.engine.task.tally import tally
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import InfrastructureLost, SerializationError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
-from anchorbolt.streams.tuple import SYSTEM_ID, TICK_STREAM, StreamHeader, TupleBatch, receiver_key
+from anchorbolt.streams.tuple import SYSTEM_ID, TICK_STREAM, StreamHeader, receiver_key
+from anchorbolt.streams.tuple_batch import TupleBatch
 
 if TYPE_CHECKING:
     from anchorbolt.streams.lineage import Lineage

@@ -24,7 +24,7 @@ from anchorbolt.observe.figures.tasks import Figure
 from anchorbolt.observe.figures.windows import ALL_TIME, TEN_MINUTES
 
 if TYPE_CHECKING:
-    from anchorbolt.run.handle import RunHandle
+    from anchorbolt.observe.observed_run import ObservedRun
 
 
 class _Counted(NamedTuple):
@@ -68,10 +68,10 @@ _TASK = ("component", "task")
 class RunCollector(Collector):
     """Yields the metrics of one run, each with a label `topology`. Counters count this run's committed waves."""
 
-    def __init__(self, run: RunHandle) -> None:
+    def __init__(self, run: ObservedRun) -> None:
         """Make a collector, to be registered with a registry of `prometheus_client`."""
         self._run = run
-        self._families = Families(run.topology)
+        self._families = Families(run.run.topology)
         run.state_sizes.start()
 
     def describe(self) -> Iterable[Metric]:
@@ -104,13 +104,13 @@ class RunCollector(Collector):
     def _now(self) -> Iterator[Metric]:
         families, run = self._families, self._run
         last, age_s = run.figures.last_wave
-        txid = run.recovery.txid if last is None else last.txid
+        txid = run.run.recovery.txid if last is None else last.txid
         yield start_time(families)
         yield age_of_checkpoint(families, age_s)
         yield families.gauge("committed_txid", "The last committed txid.", txid)
-        yield families.gauge("generation", "How often the topology was started.", run.recovery.generation)
+        yield families.gauge("generation", "How often the topology was started.", run.run.recovery.generation)
         text = "Time that the last start took to recover, and what it did."
-        recovered = [((run.recovery.action,), run.recovery.ms / 1000)]
+        recovered = [((run.run.recovery.action,), run.run.recovery.ms / 1000)]
         yield families.gauge("recovery_seconds", text, recovered, ["action"])
         yield families.gauge("wave_losses", "Losses in the current wave so far.", run.losses)
         current = run.current_wave
@@ -126,9 +126,9 @@ class RunCollector(Collector):
         for name, text, behind in () if last is None else _lags(last):
             if behind:
                 yield families.gauge(name, text, [((spout,), number) for spout, number in behind.items()], ["spout"])
-        yield families.gauge("paused", "1 while the run is paused.", int(run.paused))
-        status = "starting" if run.is_recovering else run.status.value.lower()
-        yield run_status(families, [each.value.lower() for each in type(run.status)], status)
+        yield families.gauge("paused", "1 while the run is paused.", int(run.run.paused))
+        status = "starting" if run.is_recovering else run.run.status.value.lower()
+        yield run_status(families, [each.value.lower() for each in type(run.run.status)], status)
 
     def _shared(self, figures: Figures) -> Iterator[Metric]:
         families = self._families

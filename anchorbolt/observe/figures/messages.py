@@ -10,15 +10,15 @@ from prometheus_client.core import Metric
 from anchorbolt.observe.figures.families import Families
 
 if TYPE_CHECKING:
-    from anchorbolt.run.handle import RunHandle
+    from anchorbolt.observe.observed_run import ObservedRun
 
 
-def of_messages(families: Families, run: RunHandle) -> Iterator[Metric]:
+def of_messages(families: Families, run: ObservedRun) -> Iterator[Metric]:
     """Yield the metrics. Never waits for a wave."""
     yield families.gauge("messages_in_flight", "Messages neither acked nor failed.", run.messages_in_flight)
     text = "Time since the oldest message in flight was emitted; 0 without one."
     yield families.gauge("oldest_message_seconds", text, run.oldest_message_s)
-    throttle, ended = run.throttle, run.status.value != "RUNNING"
+    throttle, ended = run.throttle, run.run.status.value != "RUNNING"
     text = "1 while back pressure holds the rich spouts."
     yield families.gauge("throttled", text, int(throttle is not None and throttle.reason != "" and not ended))
     text = "Time for which back pressure has held the rich spouts."

@@ -42,8 +42,8 @@ class LiveRun:
     def __init__(self, handle: RunHandle, origins: Mapping[str, str] | None = None) -> None:
         """`origins` says where each key of the configuration comes from, if that is known."""
         self._handle = handle
-        handle.state_sizes.start()
-        plan = handle.plan
+        handle.observe().state_sizes.start()
+        plan = handle.observe().plan
         self._graph = graph_of(plan)
         self._origins = _guessed(plan.conf) if origins is None else origins
         self._facts = {
@@ -55,42 +55,42 @@ class LiveRun:
 
     def observe(self) -> Observation:
         """Return what is known now."""
-        handle, at = self._handle, time.time()
-        last, commit_age_s = handle.figures.last_wave
+        handle, run, at = self._handle, self._handle.observe(), time.time()
+        last, commit_age_s = run.figures.last_wave
         failure = handle.failure
-        reports, earlier = handle.reports, handle.earlier_records
+        reports, earlier = handle.reports, run.earlier_records
         return Observation(
             at=at,
             topology=handle.topology,
             status=_status(handle),
             is_live=True,
-            uptime_s=handle.figures.age_s,
+            uptime_s=run.figures.age_s,
             generation=handle.recovery.generation,
             txid=handle.recovery.txid if last is None else last.txid,
             graph=self._graph,
-            records=handle.records,
-            window=cache(lambda window: _window(handle.figures.over(window))),
+            records=run.records,
+            window=cache(lambda window: _window(run.figures.over(window))),
             now=_now(handle, last, commit_age_s),
-            state=cache(handle.state_sizes.measured),
+            state=cache(run.state_sizes.measured),
             failure=None if failure is None else {"error": type(failure).__name__, "text": str(failure)},
-            failed_records=handle.failed_records,
-            letters=handle.dead_letters,
-            dead_letters=handle.figures.dead_letters + sum(each.get("dead_letters", 0) for each in earlier),
+            failed_records=run.failed_records,
+            letters=run.dead_letters,
+            dead_letters=run.figures.dead_letters + sum(each.get("dead_letters", 0) for each in earlier),
             failed_messages=messages_shown(
                 chain(
                     ((each.txid, messages_of(each.failures)) for each in reversed(reports)),
                     ((each["txid"], each.get("messages", ())) for each in reversed(earlier)),
                 )
             ),
-            timed_out=timed_out_in(earlier) + Counter(handle.figures.timed_out),
-            reported_errors=handle.figures.reported_errors,
-            configuration=handle.plan.conf,
+            timed_out=timed_out_in(earlier) + Counter(run.figures.timed_out),
+            reported_errors=run.figures.reported_errors,
+            configuration=run.plan.conf,
             origins=self._origins,
             facts=self._facts,
             recovery=Recovery(handle.recovery.action, handle.recovery.ms),
-            is_tracked=handle.plan.is_tracked,
-            message_timeout_s=handle.plan.settings.message_timeout_secs,
-            max_checkpoint_age_s=handle.plan.settings.health_max_checkpoint_age_secs,
+            is_tracked=run.plan.is_tracked,
+            message_timeout_s=run.plan.settings.message_timeout_secs,
+            max_checkpoint_age_s=run.plan.settings.health_max_checkpoint_age_secs,
         )
 
 
@@ -113,28 +113,29 @@ def starting(topology: str, max_checkpoint_age_s: float, began: float, start: Ru
 
 
 def _status(handle: RunHandle) -> str:
-    if handle.is_recovering:
+    if handle.observe().is_recovering:
         return "STARTING"
     return "PAUSED" if handle.paused else handle.status.value
 
 
 def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now:
-    wave = handle.current_wave
-    ended, tasks, _ = handle.tasks if wave is not None else (0, 0, 0)
-    throttle = handle.throttle
+    run = handle.observe()
+    wave = run.current_wave
+    ended, tasks, _ = run.tasks if wave is not None else (0, 0, 0)
+    throttle = run.throttle
     return Now(
         wave=None
         if wave is None
         else RunningWave(wave.txid, wave.phase, wave.round, wave.failure, time.monotonic() - wave.began, wave.failures),
-        waiting=dict(handle.waiting),
-        losses=handle.losses,
-        messages_in_flight=handle.messages_in_flight,
+        waiting=dict(run.waiting),
+        losses=run.losses,
+        messages_in_flight=run.messages_in_flight,
         commit_age_s=commit_age_s,
         tasks_ended=ended,
         tasks_all=tasks,
-        unended=handle.unended_tasks if wave is not None else (),
-        long_calls=handle.long_calls,
-        oldest_message_s=handle.oldest_message_s,
+        unended=run.unended_tasks if wave is not None else (),
+        long_calls=run.long_calls,
+        oldest_message_s=run.oldest_message_s,
         throttled="" if throttle is None else throttle.reason,
         throttle=throttle,
         offsets_behind=None if last is None else last.offsets_behind,

@@ -18,8 +18,8 @@ from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, LEFT_AT_ONCE, PLATFORM_U
 from anchorbolt.cli.run.progress import Display
 from anchorbolt.cli.run.run_job import Run
 from anchorbolt.config.settings import Settings
+from anchorbolt.engine import RunStatus
 from anchorbolt.errors import PlatformError, StateUnavailable
-from anchorbolt.run.handle import RunStatus
 from anchorbolt.topology import Topology
 from tests.cli.command import Command, wait_until
 from tests.cli.conftest import WriteFiles

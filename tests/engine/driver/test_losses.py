@@ -13,8 +13,8 @@ from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.local import batches as local_batches
+from anchorbolt.engine.local import runner as local_runner
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, WaveFailed, WorkerLost
-from anchorbolt.run import local_cluster as local_cluster
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
@@ -40,7 +40,7 @@ class ExecutorGone(BaseException):
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    originals = {engine: engine.run_levels for engine in (local_cluster, local_batches)}
+    originals = {engine: engine.run_levels for engine in (local_runner, local_batches)}
 
     def install(*errors: AnchorboltError | None) -> list[Round]:
         following: Iterator[AnchorboltError | None] = iter([*errors[:-1]])
@@ -222,7 +222,7 @@ class Hooked(StatefulBolt):
 
 
 def test_hooks_are_sent_again_after_losses_as_often_as_a_wave_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    left, errors, send = [10], [LOST], local_cluster._LocalRunner.send
+    left, errors, send = [10], [LOST], local_runner.LocalRunner.send
 
     def fail(self: Any, *arguments: Any) -> None:
         left[0] -= 1
@@ -230,7 +230,7 @@ def test_hooks_are_sent_again_after_losses_as_often_as_a_wave_is_tried_again(mon
             raise copy(errors[0])
         send(self, *arguments)
 
-    monkeypatch.setattr(local_cluster._LocalRunner, "send", fail)
+    monkeypatch.setattr(local_runner.LocalRunner, "send", fail)
     assert ended(one_bolt(Hooked(), FeederSpout(["word"], [[("a",)]])), NO_RETRIES)[1] is None
     left[0], errors[0] = 1, DIED
     assert isinstance(ended(one_bolt(Hooked(), FeederSpout(["word"], [[("a",)]])), NO_RETRIES)[1], WorkerLost)

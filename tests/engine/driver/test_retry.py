@@ -52,13 +52,13 @@ def test_a_store_without_room_is_waited_for_beyond_the_retries(monkeypatch: pyte
 def test_what_a_run_waits_for_is_told_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     left = refuse(monkeypatch, 10**9)
     handle = submit(timeout_s=60)
-    wait_until(lambda: handle.waiting != {}, "it waits")
-    [(waits_for, seconds)] = handle.waiting.items()
+    wait_until(lambda: handle.observe().waiting != {}, "it waits")
+    [(waits_for, seconds)] = handle.observe().waiting.items()
     assert waits_for == StateUnavailable("no room").waits_for
     assert 0 <= seconds < 60
     left[0] = 0
     assert handle.await_termination(60)
-    assert handle.waiting == {}
+    assert handle.observe().waiting == {}
 
 
 def test_the_wait_ends_with_the_stores_own_error_and_the_state_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,11 @@ from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
+from anchorbolt.engine.local.runner import LocalRunner
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, InfrastructureLost, QueryChanged, StateRegressed
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.files import open_folder
-from anchorbolt.run.local_cluster import _LocalRunner
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice
@@ -224,8 +224,8 @@ def received_otherwise(*reports: TaskReport) -> list[TaskReport]:
 def test_a_task_that_reports_twice_or_saw_another_attempt_than_won_fails_the_round(
     monkeypatch: pytest.MonkeyPatch, changed: Any, says: str
 ) -> None:
-    run_round = _LocalRunner.run_round
-    monkeypatch.setattr(_LocalRunner, "run_round", lambda self, current: changed(*run_round(self, current)))
+    run_round = LocalRunner.run_round
+    monkeypatch.setattr(LocalRunner, "run_round", lambda self, current: changed(*run_round(self, current)))
     with pytest.raises(InfrastructureLost, match=says):
         run(LocalCluster(), word_count(feeder("a")), NO_RETRIES)
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from anchorbolt.bolts import OutputCollector, ParquetSink
 from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.engine import RunHandle, RunStatus
 from anchorbolt.errors import BoltError, StateError, TopologyError, UnsupportedValue
-from anchorbolt.run.handle import RunHandle, RunStatus
 from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.context import TopologyContext

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.engine import LocalCluster, RunHandle, WaveReport
+from anchorbolt.engine import LocalCluster, RunHandle, RunStatus, WaveReport
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.errors import Fenced
-from anchorbolt.run.handle import RunStatus
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.streams.tuple import Tuple

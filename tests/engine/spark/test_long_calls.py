@@ -39,9 +39,9 @@ def test_the_driver_knows_the_task_that_does_not_return_until_it_does(spark: Spa
     topology = one_bolt(WaitsForFile(str(file)), text_spout(lines))
     handle = SparkCluster(spark).submit(topology, conf_in(tmp_path), until_empty=True)
     try:
-        wait_until(lambda: bool(handle.long_calls), "a call that does not return", 120)
-        (call,) = handle.long_calls
-        assert handle.unended_tasks == [("bolt", 0)]
+        wait_until(lambda: bool(handle.observe().long_calls), "a call that does not return", 120)
+        (call,) = handle.observe().long_calls
+        assert handle.observe().unended_tasks == [("bolt", 0)]
     finally:
         file.touch()
     assert (call.kind, call.component, call.task_index, call.method) == ("bolt", "bolt", 0, "execute")
@@ -49,7 +49,7 @@ def test_the_driver_knows_the_task_that_does_not_return_until_it_does(spark: Spa
     assert "in wait_for_somebody" in call.stack
     assert "anchorbolt/engine" not in call.stack
     assert handle.await_termination(120)
-    wait_until(lambda: not handle.long_calls, "no call", 30)
+    wait_until(lambda: not handle.observe().long_calls, "no call", 30)
 
 
 def test_of_a_task_the_worker_that_told_last_counts() -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine import SparkCluster
-from anchorbolt.run.handle import RunStatus
+from anchorbolt.engine import RunStatus, SparkCluster
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import text_spout, word_count, write_lines
@@ -67,7 +66,7 @@ def test_a_batch_that_spark_has_planned_waits_for_longer_than_messages_may_take(
     wait_until_planned(conf, 1)
     put(folder, "2", "c")
     assert not committed.wait_for(2, 1.5)
-    assert (handle.status, handle.paused, handle.current_wave) == (RunStatus.RUNNING, True, None)
+    assert (handle.status, handle.paused, handle.observe().current_wave) == (RunStatus.RUNNING, True, None)
     handle.resume()
     assert committed.wait_for(3, DEADLINE_S)
     assert handle.stop(DEADLINE_S)

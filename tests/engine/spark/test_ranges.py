@@ -12,9 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 (its usual name)
 
 from anchorbolt import errors
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
-from anchorbolt.engine import LocalCluster, SparkCluster
+from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.faults.points import FaultPoint, PointReached
-from anchorbolt.run.handle import RunHandle
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology.graph import Topology

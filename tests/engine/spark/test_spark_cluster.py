@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt import errors
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector, DataFrameSink, ParquetSink
-from anchorbolt.engine import LocalCluster, SparkCluster
-from anchorbolt.run.handle import RunStatus
+from anchorbolt.engine import LocalCluster, RunStatus, SparkCluster
 from anchorbolt.run.spark_cluster import SparkRunHandle
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
@@ -314,7 +313,7 @@ def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(spark: Spa
     text = write_lines(tmp_path / "in", [["to be or not to be"]])
     handle = run(spark, word_count(text_spout(text), FailsOnFirstTuple(tmp_path / "mark")), conf_in(tmp_path))
     assert [report.rounds for report in handle.reports] == [2]
-    assert handle.tasks == (5, 0, 1 + 6 + 6), "executed by the three bolts, in the second round"
+    assert handle.observe().tasks == (5, 0, 1 + 6 + 6), "executed by the three bolts, in the second round"
     assert handle.state("count") == {"to": 2, "be": 2, "or": 1, "not": 1}
 
 

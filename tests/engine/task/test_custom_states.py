@@ -182,9 +182,9 @@ def test_a_custom_state_has_no_entries_for_the_handle_to_read(job: Job) -> None:
 
 def test_the_size_of_a_custom_state_is_unknown(job: Job) -> None:
     handle = job.run("a")
-    handle.state_sizes.start()
-    handle.state_sizes.close()
-    sizes = handle.state_sizes.measured().tasks
+    handle.observe().state_sizes.start()
+    handle.observe().state_sizes.close()
+    sizes = handle.observe().state_sizes.measured().tasks
     assert sizes["storm", 0] == sizes["attempts", 1] == (None, None)
     assert total(size for task, size in sizes.items() if task[0] == "count").keys == 1
 

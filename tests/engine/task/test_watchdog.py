@@ -110,8 +110,8 @@ def test_a_run_tells_which_call_does_not_return_and_where_it_is() -> None:
     released.clear()
     handle = LocalCluster().submit(topology(Stuck(), 3), {"topology.state.checkpoint.interval.ms": 100})
     try:
-        wait_until(lambda: bool(handle.long_calls), "a call that does not return", 30)
-        (call,) = handle.long_calls
+        wait_until(lambda: bool(handle.observe().long_calls), "a call that does not return", 30)
+        (call,) = handle.observe().long_calls
     finally:
         released.set()
     assert (call.kind, call.component, call.task_index, call.method) == ("bolt", "bolt", 0, "execute")
@@ -119,7 +119,7 @@ def test_a_run_tells_which_call_does_not_return_and_where_it_is() -> None:
     assert call.stack.startswith("  File ")
     assert "in wait_for_somebody" in call.stack
     assert handle.await_termination(60)
-    assert handle.long_calls == []
+    assert handle.observe().long_calls == []
 
 
 def test_looking_at_the_threads_blocks_nothing_when_garbage_is_collected() -> None:

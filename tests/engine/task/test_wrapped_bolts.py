@@ -12,7 +12,8 @@ from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.tuple import StreamHeader, Tuple, TupleBatch
+from anchorbolt.streams.tuple import StreamHeader, Tuple
+from anchorbolt.streams.tuple_batch import TupleBatch
 
 HEADER = StreamHeader("words", 1, "default", ("word",))
 

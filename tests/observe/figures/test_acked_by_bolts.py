@@ -64,7 +64,7 @@ def run(**conf: Any) -> RunHandle:
 
 
 def counts(handle: RunHandle, bolt: str) -> tuple[int, int, int]:
-    found = [each for each in handle.figures.over().tasks if each.task[0] == bolt]
+    found = [each for each in handle.observe().figures.over().tasks if each.task[0] == bolt]
     executed, acked, failed = (
         int(sum(each[figure] for each in found)) for figure in (Figure.EXECUTED, Figure.ACKED, Figure.FAILED)
     )

@@ -48,7 +48,7 @@ def test_every_acked_message_counts_and_none_longer_than_the_run(monkeypatch: py
     began = time.monotonic()
     handle = run()
     seconds = time.monotonic() - began
-    complete = handle.figures.over().complete_ms["in"]
+    complete = handle.observe().figures.over().complete_ms["in"]
     assert complete.count == MESSAGES
     assert 0 < complete.total / complete.count < seconds * 1000
     seen = LiveRun(handle).observe()
@@ -67,10 +67,10 @@ def test_every_acked_message_counts_and_none_longer_than_the_run(monkeypatch: py
 
 
 def test_untracked_tuples_have_no_complete_latency() -> None:
-    assert run(tracked=False).figures.over().complete_ms["in"].count == 0
+    assert run(tracked=False).observe().figures.over().complete_ms["in"].count == 0
 
 
 def test_a_message_that_waits_for_its_bolt_is_as_old_as_its_emit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Nothing, "first_s", 0.3)
-    complete = run().figures.over().complete_ms["in"]
+    complete = run().observe().figures.over().complete_ms["in"]
     assert complete.quantile(1.0) >= 300

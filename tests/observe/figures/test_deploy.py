@@ -20,7 +20,7 @@ ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 @pytest.fixture
 def names(ended: RunHandle) -> set[str]:
     """All names, those of a run with a source that tells its backlog included."""
-    ended.figures.add(
+    ended.observe().figures.add(
         replace(ended.reports[-1], source_offsets_behind={"words": 3}, source_files_waiting={"lines": 4}), []
     )
     registry = CollectorRegistry()

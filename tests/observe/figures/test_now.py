@@ -46,11 +46,11 @@ def test_the_current_wave_is_told_with_its_round_and_why_the_one_before_failed()
     builder.set_bolt("waits", Waits()).shuffle_grouping("in")
     handle = LocalCluster().submit(builder.create_topology("now"), {"topology.state.provider": "memory"})
     assert entered.wait(DEADLINE_S)
-    current = handle.current_wave
+    current = handle.observe().current_wave
     leave.set()
     assert current is not None
     assert (current.txid, current.phase, current.round) == (0, "compute", 2)
     assert "the first round" in current.failure
     assert handle.await_termination(DEADLINE_S)
-    assert handle.current_wave is None
-    assert handle.waiting == {}
+    assert handle.observe().current_wave is None
+    assert handle.observe().waiting == {}

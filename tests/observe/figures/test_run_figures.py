@@ -34,7 +34,7 @@ def named(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 @pytest.mark.parametrize("window", [ALL_TIME, TEN_MINUTES])
 def test_tasks_and_streams_are_counted_for_committed_waves_only(ended: RunHandle, window: str) -> None:
-    figures = ended.figures.over(window)
+    figures = ended.observe().figures.over(window)
     tasks = {each.task: each for each in figures.tasks}
     assert sum(tasks["count", index][Figure.EXECUTED] for index in range(2)) == 4
     assert tasks["again", 0][Figure.EXECUTED] == tasks["again", 0][Figure.KEYS_STAGED] + 1 == 4

@@ -74,5 +74,5 @@ def test_metrics_of_a_rich_spout_have_what_its_calls_counted_also_after_the_last
 
 
 def test_errors_that_a_spout_reports_are_counted_by_its_task() -> None:
-    (spout,) = [each for each in spouts_run().figures.over().tasks if each.task == ("in", 0)]
+    (spout,) = [each for each in spouts_run().observe().figures.over().tasks if each.task == ("in", 0)]
     assert spout[Figure.ERRORS] == 1

@@ -93,8 +93,8 @@ def store() -> SlowStore:
 @pytest.fixture
 def meter(ended: RunHandle, store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> SizeMeter:
     """A meter of three tasks, whose store is the slow one."""
-    monkeypatch.setattr(ended.plan, "provider", store)
-    return SizeMeter(ended.plan, store.clock, store.cpu_clock)
+    monkeypatch.setattr(ended.observe().plan, "provider", store)
+    return SizeMeter(ended.observe().plan, store.clock, store.cpu_clock)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,14 @@ def test_a_meter_that_is_started_late_measures_once(meter: SizeMeter) -> None:
 
 
 def test_a_run_measures_nothing_until_somebody_wants_to_show_it(ended: RunHandle) -> None:
-    assert ended.state_sizes.measured().age_s is None
+    assert ended.observe().state_sizes.measured().age_s is None
     assert "anchorbolt-state-sizes" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_run_that_has_ended_is_still_measured_once(ended: RunHandle) -> None:
-    ended.state_sizes.start()
-    ended.state_sizes.close()
-    sizes = ended.state_sizes.measured().tasks
+    ended.observe().state_sizes.start()
+    ended.observe().state_sizes.close()
+    sizes = ended.observe().state_sizes.measured().tasks
     assert total(size for task, size in sizes.items() if task[0] == "count").keys == 3
     assert all(size.bytes for size in sizes.values() if size.keys)
 
@@ -155,8 +155,8 @@ def samples(handle: RunHandle, name: str) -> Iterator[tuple[tuple[str, str], flo
 
 
 def test_prometheus_has_keys_and_bytes_by_task(ended: RunHandle) -> None:
-    ended.state_sizes.start()
-    ended.state_sizes.close()
+    ended.observe().state_sizes.start()
+    ended.observe().state_sizes.close()
     keys, size = dict(samples(ended, "anchorbolt_state_keys")), dict(samples(ended, "anchorbolt_state_bytes"))
     assert set(keys) == set(size) == {("count", "0"), ("count", "1"), ("again", "0")}
     assert keys["count", "0"] + keys["count", "1"] == keys["again", "0"] == 3
@@ -164,7 +164,7 @@ def test_prometheus_has_keys_and_bytes_by_task(ended: RunHandle) -> None:
 
 def test_prometheus_lacks_what_the_store_does_not_tell(ended: RunHandle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryStateStorage, "size", lambda self: None)
-    ended.state_sizes.start()
-    ended.state_sizes.close()
+    ended.observe().state_sizes.start()
+    ended.observe().state_sizes.close()
     assert dict(samples(ended, "anchorbolt_state_bytes")) == {}
     assert len(dict(samples(ended, "anchorbolt_state_keys"))) == 3

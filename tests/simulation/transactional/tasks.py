@@ -12,10 +12,12 @@ from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
+from anchorbolt.engine.driver.stage_progress import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told, run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, ReportMessage, TaskReport, decode_message
+from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from tests.simulation.actors import Actor
 from tests.simulation.runner import TaskRunner
@@ -159,6 +161,12 @@ class BatchTasks(TaskRunner):
 
     def read_files(self, files: Any, columns: bytes) -> Any:
         raise AssertionError("there is no sink")
+
+    def progress(self) -> StageProgress:
+        return StageProgress()
+
+    def long_calls(self) -> Sequence[LongCall]:
+        return ()
 
     def close_instances(self) -> None:
         pass

@@ -17,10 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
 from anchorbolt.config.spark_options import SparkOptions
-from anchorbolt.engine import LocalCluster, SparkCluster
+from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
-from anchorbolt.run.handle import RunHandle
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology

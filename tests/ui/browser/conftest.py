@@ -76,7 +76,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             handle.stop()
             folder, settings = open_folder(str(place / "checkpoint")), load_conf({"topology.ui.port": 0}).settings
             server = UiServer.of_history(folder.location, partial(read_history, folder), settings)
-        graph = handle.plan.graph
+        graph = handle.observe().plan.graph
         yield Shown(kind, tasks, server.address, [*graph.spouts, *graph.bolts])
         server.close()
     finally:

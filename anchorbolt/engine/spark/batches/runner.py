@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.driver.stage_progress import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.batches.metadata_server import BatchServer
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
@@ -22,6 +23,7 @@ from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 
 _POOL = "spark.scheduler.pool"
@@ -86,6 +88,13 @@ class SparkBatchRunner:
 
     def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> DataFrame:
         return read_sink_files(self._session, files, columns)
+
+    def progress(self) -> StageProgress:
+        return self.jobs.progress()
+
+    def long_calls(self) -> Sequence[LongCall]:
+        told = () if self.calls is None else self.calls.calls()
+        return sorted([*long_calls(self._plan.topology), *told], key=lambda each: -each.seconds)
 
     def close_instances(self) -> None:
         """Have the workers close the emitters and bolts that they keep."""

@@ -7,7 +7,7 @@ from anchorbolt.engine.task.executors.wrapped_bolts import TaskOutcome, WrappedB
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.state_backends.state import AttemptScope
-from anchorbolt.streams.tuple import TupleBatch
+from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.tracking.blob import Contribution, decode_blob
 from anchorbolt.tracking.ledger import merge
 from anchorbolt.tracking.placement import apply_moves

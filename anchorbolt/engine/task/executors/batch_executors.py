@@ -22,7 +22,7 @@ from anchorbolt.engine.task.executors.wrapped_bolts import (
 from anchorbolt.errors import AnchorboltError, BoltError
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.tuple import TupleBatch
+from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.util.messages import shortened
 
 Forward = Callable[[CheckpointTuple], None]

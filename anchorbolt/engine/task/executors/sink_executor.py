@@ -20,7 +20,7 @@ from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.files import Folder, join
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.tuple import TupleBatch
+from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:

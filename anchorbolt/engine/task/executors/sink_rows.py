@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt.bolts.column_types import Misfit, array_of, in_file, is_whole, joined, kinds_of, schema_of, type_of
 from anchorbolt.errors import AnchorboltError, BoltError, TopologyError
-from anchorbolt.streams.tuple import TupleBatch
+from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.util.messages import shortened, user_traceback
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
 from anchorbolt.streams.calls import others_may_call
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.tuple import Tuple, TupleBatch
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.util.messages import user_traceback
 
 if TYPE_CHECKING:

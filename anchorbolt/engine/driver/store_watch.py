@@ -13,7 +13,9 @@ from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, StateUnavailable
-from anchorbolt.run.start import PATIENCE_S
+
+PATIENCE_S = 0.7
+"""For a short call of the store; the store is away if it takes longer."""
 
 _INTERVAL_S = 0.5
 _END_S = 1.0

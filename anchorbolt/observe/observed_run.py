@@ -1,45 +1,73 @@
 """What a run tells of itself, while it runs and after its end: for programs, the page and the metrics."""
 
-import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.config.masking import Masking, secrets_in
-from anchorbolt.engine.driver import committed_state
 from anchorbolt.engine.driver.changed_attributes import ChangedAttributes
 from anchorbolt.engine.driver.rounds import Runner
 from anchorbolt.engine.driver.spout_of_run import BatchRunner
+from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.driver.wave_report import WaveReport
+from anchorbolt.engine.driver.waves import RunStatus
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.throttle import Throttle
-from anchorbolt.engine.task.watchdog import LongCall, long_calls
+from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.files import Folder
 from anchorbolt.observe.figures.run_figures import RunFigures
 from anchorbolt.observe.figures.size_meter import SizeMeter
 from anchorbolt.observe.history.failures import MOST_LETTERS, Letter, has_failed, letter_of, letters_in
-from anchorbolt.observe.history.records import Record, wave_record, without_secrets
+from anchorbolt.observe.history.graph import graph_of
+from anchorbolt.observe.history.records import Record, end_record, start_record, wave_record, without_secrets
 from anchorbolt.observe.history.writer import RECORDS_SHOWN, HistoryWriter
-from anchorbolt.run.store_watch import StoreWatch
-from anchorbolt.state_backends.state import NOTHING_COMMITTED
 
-_REPORTS_KEPT = 1000
 _FAILED_RECORDS_KEPT = 100
+
+
+class Run(Protocol):
+    """What a run's handle tells of itself."""
+
+    @property
+    def topology(self) -> str: ...
+
+    @property
+    def status(self) -> RunStatus: ...
+
+    @property
+    def paused(self) -> bool: ...
+
+    @property
+    def failure(self) -> BaseException | None: ...
+
+    @property
+    def recovery(self) -> RecoveryReport: ...
+
+    @property
+    def reports(self) -> Sequence[WaveReport]: ...
 
 
 class ObservedRun:
     """The part of a `RunHandle` that only tells. Thread-safe."""
 
-    _spout: CheckpointSpout  # set before the run recovers
-
-    def __init__(self, plan: ExecutionPlan, runner: Runner | BatchRunner) -> None:
-        """Called by `RunHandle`."""
-        self._plan = plan
+    def __init__(
+        self,
+        run: Run,
+        plan: ExecutionPlan,
+        runner: Runner | BatchRunner,
+        spout: CheckpointSpout,
+        watch_of_store: StoreWatch,
+    ) -> None:
+        """Called by the run's handle, before the spout recovers."""
+        self.run = run
+        self.plan = plan
         self._runner = runner
-        self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
+        self._spout = spout
+        self._watch_of_store = watch_of_store
         self._records: deque[Record] = deque(maxlen=RECORDS_SHOWN)
         self._earlier: Sequence[Record] = ()
         self._failed_records: deque[Record] = deque(maxlen=_FAILED_RECORDS_KEPT)
@@ -50,25 +78,34 @@ class ObservedRun:
         self.state_sizes = SizeMeter(plan)
         self._changed_attributes = ChangedAttributes(plan)
         self._masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
-        self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
         self._history: HistoryWriter | None = None
-        self._watch_of_store: StoreWatch | None = None
-        self._ended = threading.Event()
 
-    @property
-    def topology(self) -> str:
-        """The topology's name."""
-        return self._plan.topology
+    def recovered(self, folder: Folder | None) -> None:
+        """Note that the run has recovered, and keep its history in a folder; None if nobody can read one later."""
+        recovery = self.run.recovery
+        if folder is not None:
+            self._history = HistoryWriter(folder, recovery.generation, earlier=self._show_earlier)
+        self._record(start_record(recovery, graph_of(self.plan), time.time()))
 
-    @property
-    def plan(self) -> ExecutionPlan:
-        """How the topology is run, for whatever shows it. What is below it is internal."""
-        return self._plan
+    def committed(self, report: WaveReport, wave: CommittedWave) -> None:
+        """Take in a committed wave."""
+        self.figures.add(report, wave.reports)
+        self._changed_attributes.warn(wave.reports)
+        letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
+        self._letters += letters
+        told, failed = (self.run.recovery.generation, report, wave.reports), wave.round_failures
+        self._record(wave_record(*told, time.time(), failed_ms=wave.failed_ms, failed_rounds=failed, letters=letters))
 
-    @property
-    def reports(self) -> Sequence[WaveReport]:
-        """The reports of the latest 1000 committed waves, oldest first."""
-        return list(self._reports)
+    def ended(self) -> None:
+        """Note that the run has ended."""
+        run, txid = self.run, self._spout.record.txid
+        self._record(end_record(run.recovery.generation, txid, run.status.value, run.failure, time.time()))
+
+    def close(self) -> None:
+        """Measure and write nothing any more."""
+        self.state_sizes.close()
+        if self._history is not None:
+            self._history.close()
 
     @property
     def records(self) -> Sequence[Record]:
@@ -98,14 +135,9 @@ class ObservedRun:
         return [*letters_in(self._earlier), *self._letters][-MOST_LETTERS:]
 
     @property
-    def recovery(self) -> RecoveryReport:
-        """The result of the driver's start. Until it has recovered, the action is `recovering`."""
-        return self._recovery
-
-    @property
     def is_recovering(self) -> bool:
         """Whether the driver has not recovered yet."""
-        return self._recovery.action == "recovering"
+        return self.run.recovery.action == "recovering"
 
     @property
     def messages_in_flight(self) -> int:
@@ -144,7 +176,8 @@ class ObservedRun:
 
         All are 0 on an engine that does not tell.
         """
-        return 0, 0, 0
+        ended, tasks = self._runner.progress()
+        return len(ended), tasks, sum(ended.values())
 
     @property
     def unended_tasks(self) -> Sequence[TaskKey]:
@@ -152,69 +185,19 @@ class ObservedRun:
 
         Empty if no round runs, if it runs only some tasks, and on an engine that does not tell.
         """
-        return ()
+        ended, tasks = self._runner.progress()
+        all_tasks = self.plan.places
+        return [task for task in all_tasks if task not in ended] if tasks == len(all_tasks) else ()
 
     @property
     def long_calls(self) -> Sequence[LongCall]:
         """The calls of bolts, spouts and emitters that have not returned for two seconds, the longest first."""
-        return long_calls(self.topology)
+        return self._runner.long_calls()
 
     @property
     def waiting(self) -> Mapping[str, float]:
         """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
-        return longest({} if self._watch_of_store is None else self._watch_of_store.waiting, self._spout.waiting)
-
-    def state(self, component: str) -> dict[Any, Any]:
-        """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
-
-        May be called while the topology runs, and after its end. While it runs, the tasks' states may belong to
-        different waves.
-
-        Raises:
-            ConfigError: The topology has no such stateful bolt.
-            StateError: Several tasks have the same key, or the state has different keys that are equal in a dict, such
-                as `1`, `1.0` and `True`; `state_items` yields them all.
-        """
-        entries: dict[Any, Any] = {}
-        for key, value in self.state_items(component):
-            if key in entries:
-                raise committed_state.equal_keys(self._plan, component, key)
-            entries[key] = value
-        return entries
-
-    def state_items(self, component: str) -> Iterator[tuple[Any, Any]]:
-        """Yield the committed entries of a stateful bolt, task by task, without reading them all at once.
-
-        Raises:
-            ConfigError: The topology has no such stateful bolt.
-        """
-        return committed_state.items(self._plan, component)
-
-    def lookup(self, component: str, key: Any) -> dict[int, Any]:
-        """Read the committed values of one key of a stateful bolt, by the index of the task that has it.
-
-        Empty if no task has the key. All tasks are asked, in a round trip each, because several can have the same key:
-        with another grouping than fields grouping, or if the bolt uses other keys than the grouping's.
-
-        May be called while the topology runs, and after its end.
-
-        Raises:
-            ConfigError: The topology has no such stateful bolt.
-            UnsupportedValue: No state has such a key, because it cannot be encoded.
-            StateUnavailable: The store did not answer.
-        """
-        found = committed_state.look_up(self._plan, component, key)
-        return {each.task: each.value() for each in found if each.data is not None}
-
-    def _keep(self, report: WaveReport, wave: CommittedWave) -> None:
-        """Keep what a committed wave tells."""
-        self.figures.add(report, wave.reports)
-        self._changed_attributes.warn(wave.reports)
-        letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
-        self._letters += letters
-        told, failed = (self._recovery.generation, report, wave.reports), wave.round_failures
-        self._record(wave_record(*told, time.time(), failed_ms=wave.failed_ms, failed_rounds=failed, letters=letters))
-        self._reports.append(report)
+        return longest(self._watch_of_store.waiting, self._spout.waiting)
 
     def _show_earlier(self, records: Sequence[Record]) -> None:
         self._earlier = [without_secrets(each, self._masking) for each in records]

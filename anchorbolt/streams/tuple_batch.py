@@ -1,0 +1,35 @@
+"""Batches of tuples, as engines move them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from anchorbolt.streams.tuple import StreamHeader, TrackedTuple, Tuple
+
+if TYPE_CHECKING:
+    from anchorbolt.streams.lineage import Lineage  # NumPy: only where tuple trees are tracked
+
+
+class TupleBatch(NamedTuple):
+    """Tuples of one stream from one task, column by column: the decoded content of one blob."""
+
+    header: StreamHeader
+    size: int  # number of tuples; a stream may have no fields, and so no columns
+    columns: Sequence[Sequence[Any]]
+    lineage: Lineage | None = None  # None if no tuple is tracked
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        if not self.columns:
+            return iter([()] * self.size)
+        return zip(*self.columns, strict=True)
+
+    def tuples(self) -> list[Tuple]:
+        header = self.header
+        return [Tuple(row, header) for row in self.rows()]
+
+    def tracked_tuples(self) -> list[TrackedTuple]:
+        header, lineage = self.header, self.lineage
+        if lineage is None:
+            return [TrackedTuple(row, header, (), 0) for row in self.rows()]
+        return list(map(TrackedTuple, self.rows(), [header] * self.size, lineage.items(), lineage.ids().tolist()))
