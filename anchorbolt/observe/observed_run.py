@@ -10,8 +10,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.driver.changed_attributes import ChangedAttributes
-from anchorbolt.engine.driver.rounds import Runner
-from anchorbolt.engine.driver.spout_of_run import BatchRunner
+from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.driver.waves import RunStatus
@@ -55,12 +54,7 @@ class ObservedRun:
     """The part of a `RunHandle` that only tells. Thread-safe."""
 
     def __init__(
-        self,
-        run: Run,
-        plan: ExecutionPlan,
-        runner: Runner | BatchRunner,
-        spout: CheckpointSpout,
-        watch_of_store: StoreWatch,
+        self, run: Run, plan: ExecutionPlan, runner: Runner, spout: CheckpointSpout, watch_of_store: StoreWatch
     ) -> None:
         """Called by the run's handle, before the spout recovers."""
         self.run = run

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.spout import CommittedWave, RecoveryReport
 from anchorbolt.engine.driver import committed_state
-from anchorbolt.engine.driver.rounds import Runner
-from anchorbolt.engine.driver.spout_of_run import BatchRunner, checkpoint_spout
+from anchorbolt.engine.driver.runner import Runner
+from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
 from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.driver.waves import RunStatus, Waves
@@ -37,7 +37,7 @@ class RunHandle:
         self,
         plan: ExecutionPlan,
         folder: Folder,
-        runner: Runner | BatchRunner,
+        runner: Runner,
         waves: Waves,
         listener: WaveListener | None,
         *,

@@ -64,7 +64,7 @@ messages are settled before the decision
     engine.driver.rounds.prepare: spouts is not None and spouts.judge(reports)
     -> spouts is not None and (spouts.judge(reports) or spouts.settle(current.txid) is not None)
 the report of an acker counts as often as it arrives
-    engine.driver.rounds._run: list(...) -> reports
+    engine.driver.rounds.check_round: list(...) -> reports
 
 # Open trees.
 the message of an open tree is acked with the wave
@@ -100,7 +100,7 @@ a decision names no acks
 the acks of a spout that a run leaves out are forgotten
     checkpoint.decision.acked_after: messages.component not in known -> False
 the spout of an open tree is forgotten when its id is given to another one
-    tracking.placement.carried_spout_tasks: names | _ -> names
+    checkpoint.decision.carried_spout_tasks: names | _ -> names
 an open tree keeps the id of a spout that has another one now
     engine.sources.open_trees._task_now: names.get(before) == spout -> True
 the messages of open trees whose spout is left out are acked for nobody

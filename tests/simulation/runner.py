@@ -8,7 +8,7 @@ from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.stage_progress import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.bolt_task import run_bolt_task
@@ -158,7 +158,7 @@ class TaskRunner:
 
 
 class SimulatedRunner(TaskRunner):
-    """See `anchorbolt.engine.driver.rounds.Runner`."""
+    """See `anchorbolt.engine.driver.runner.Runner`."""
 
     def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts | None) -> None:
         super().__init__(world, plan)

@@ -1,13 +1,12 @@
 """Sends COMMIT and ROLLBACK to the tasks of bolts that have a hook for it."""
 
 import logging
-from collections.abc import Sequence
-from typing import Protocol
 
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import WaveFailed
 
@@ -16,15 +15,10 @@ _log = logging.getLogger("anchorbolt.engine")
 _HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
 
 
-class HookRunner(Protocol):
-    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
-        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
-
-
 class Hooks:
     """The tasks of a topology that have such hooks. Sends again if a worker or an executor was lost meanwhile."""
 
-    def __init__(self, plan: ExecutionPlan, runner: HookRunner) -> None:
+    def __init__(self, plan: ExecutionPlan, runner: Runner) -> None:
         self._runner = runner
         self._max_retries = plan.settings.max_batch_retries
         self._patience_s = plan.settings.message_timeout_secs

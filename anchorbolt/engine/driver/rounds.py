@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.hooks import HookRunner, Hooks
-from anchorbolt.engine.driver.stage_progress import TellsProgress
-from anchorbolt.engine.driver.state_commits import StateCommitRunner
+from anchorbolt.engine.driver.hooks import Hooks
+from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
@@ -26,24 +25,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("anchorbolt.engine")
 
 ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
-
-
-class Runner(HookRunner, StateCommitRunner, TellsProgress, Protocol):
-    """Runs the tasks of a round; each engine implements it."""
-
-    spouts: DriverSpouts | None  # those that the driver runs itself; None if there are none
-
-    def run_round(self, current: Round) -> Sequence[TaskReport]:
-        """Run the current batch's data and PREPARE through all tasks; return their reports.
-
-        Called again for another round of the same batch. Raises any exception if the round as a whole failed.
-        """
-
-    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
-        """Return a Spark DataFrame of Parquet files, see `Outbox`."""
-
-    def close_instances(self) -> None:
-        """Close the instances of bolts that the tasks keep."""
 
 
 class Rounds:
@@ -81,21 +62,14 @@ class Rounds:
             raise
         if self._isolation is not None and self._isolation.is_probe(reports):
             return ONLY_REPEAT
-        stateful, spouts = self._plan.stateful, self._spouts
+        spouts = self._spouts
         repeat = spouts is not None and spouts.judge(reports)
         repeat = (self._isolation is not None and self._isolation.judge(reports)) or repeat
         if repeat and spouts is not None:
             spouts.leave_out(reports)
         letters = [] if repeat else self._dead_letters(reports)
-        return PreparedRound(
-            winners={
-                self._plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
-                for report in reports
-                if report.outcome.seal is not None
-            },
-            task_winners={report.task: report.attempt for report in reports if report.component in stateful},
-            files=tuple(file for report in reports for file in report.outcome.files),
-            reports=reports,
+        return replace(
+            prepared(self._plan, reports),
             acked={} if spouts is None or repeat else spouts.acked(),
             dead_letters=tuple(letters),
             replayed=replayed,
@@ -104,18 +78,11 @@ class Rounds:
 
     def _run(self, current: Round) -> Sequence[TaskReport]:
         try:
-            reports = self._runner.run_round(current)
+            with failing_as_wave("a round", current.txid):
+                reports = self._runner.run_round(current)
         except InfrastructureLost as error:
             raise suspected(error, current) from error.__cause__
-        except AnchorboltError:
-            raise
-        except Exception as error:
-            raise WaveFailed(
-                f"the engine could not finish a round of txid {current.txid}: {error}", txid=current.txid
-            ) from error
-        check_round(self._plan, reports, current.txid)
-        # A report may arrive twice. What an acker says of its trees must not count twice.
-        return list({report.task: report for report in reports}.values())
+        return check_round(self._plan, reports, current.txid)
 
     def _dead_letters(self, reports: Sequence[TaskReport]) -> list[DeadLetter]:
         letters = [] if self._spouts is None else self._spouts.dead_letters()
@@ -136,8 +103,37 @@ class Rounds:
         self._hooks.send(checkpoint, current)
 
 
-def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> None:
+@contextmanager
+def failing_as_wave(what: str, txid: int) -> Iterator[None]:
+    """Raise `WaveFailed` for what is no error of Anchorbolt's own."""
+    try:
+        yield
+    except AnchorboltError:
+        raise
+    except Exception as error:
+        raise WaveFailed(
+            f"the engine could not finish {what} of txid {txid}: {type(error).__name__}: {error}", txid=txid
+        ) from error
+
+
+def prepared(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> PreparedRound:
+    """Return what the tasks of a round have prepared."""
+    return PreparedRound(
+        winners={
+            plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
+            for report in reports
+            if report.outcome.seal is not None
+        },
+        task_winners={report.task: report.attempt for report in reports if report.component in plan.stateful},
+        files=tuple(file for report in reports for file in report.outcome.files),
+        reports=reports,
+    )
+
+
+def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> Sequence[TaskReport]:
     """Check that every task prepared, and that all blobs that the winning attempts sent were received, and no others.
+
+    Returns one report of each task: one may arrive twice, and what an acker says of its trees must not count twice.
 
     Raises:
         AnchorboltError: A task's failure. Of several, a `BoltError` comes before any other, and a `WaveFailed` last.
@@ -154,7 +150,8 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     missing = [task for level in plan.levels for task in level if task not in attempts]
     if missing:
         raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
-    sent, received = _traffic({report.task: report for report in reports}.values())
+    once = {report.task: report for report in reports}
+    sent, received = _traffic(once.values())
     for component in {**sent, **received}:
         if sent.get(component, NOTHING) != received.get(component, NOTHING):
             raise InfrastructureLost(
@@ -162,6 +159,7 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
                 "not all that these sent: Spark ran a task again, as it does after it has lost an executor",
                 txid=txid,
             )
+    return list(once.values())
 
 
 def _traffic(reports: Iterable[TaskReport]) -> tuple[dict[str, Tally], dict[str, Tally]]:

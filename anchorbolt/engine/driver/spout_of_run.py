@@ -1,7 +1,6 @@
 """Makes the checkpoint spout of a run on any engine from its plan."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import cast
 
 from anchorbolt.bolts.column_types import schema_of
 from anchorbolt.checkpoint.decision import Inputs
@@ -13,36 +12,21 @@ from anchorbolt.checkpoint.ports import Layout, Tasks
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
-from anchorbolt.engine.driver.batches.phases import CommitRunner, PhasedRounds
+from anchorbolt.engine.driver.batches.phases import PhasedRounds
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.driver.rounds import Rounds, Runner
-from anchorbolt.engine.driver.stage_progress import TellsProgress
+from anchorbolt.engine.driver.rounds import Rounds
+from anchorbolt.engine.driver.runner import BatchRunner, Runner
 from anchorbolt.engine.driver.state_commits import StateCommits
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.files import Folder
 from anchorbolt.util.retry import RetryPolicy
 
 
-class BatchRunner(CommitRunner, TellsProgress, Protocol):
-    """Runs the phases of a transactional topology's batches; each engine implements it."""
-
-    spouts: None  # the driver runs none
-
-    def use(self, pipeline: Pipeline) -> None:
-        """Take the run's pipeline. Called once, before anything runs."""
-
-    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
-        """Return a Spark DataFrame of Parquet files, see `Outbox`."""
-
-    def close_instances(self) -> None:
-        """Close the instances of bolts that the tasks keep."""
-
-
 def _inputs(plan: ExecutionPlan, bolt: str) -> Inputs:
     return tuple((source.component, source.stream, str(grouping)) for source, grouping in plan.graph.bolts[bolt].inputs)
 
 
-def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | BatchRunner) -> CheckpointSpout:
+def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> CheckpointSpout:
     """Return the spout of a run whose streaming checkpoint location is `folder`; it has read nothing yet."""
     retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
     layout = Layout(
@@ -64,12 +48,11 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
     log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
     tasks: Tasks
     if plan.batch_spout:
-        runner = cast(BatchRunner, runner)
         pipeline = Pipeline(plan, log, folder)
-        runner.use(pipeline)
+        cast(BatchRunner, runner).use(pipeline)
         tasks = PhasedRounds(plan, runner, pipeline)
     else:
-        tasks = Rounds(plan, cast(Runner, runner))
+        tasks = Rounds(plan, runner)
     commit_tasks = None
     if plan.provider.commit_carries_updates and runner.slots:
         commit_tasks = StateCommits(plan, runner, retry)

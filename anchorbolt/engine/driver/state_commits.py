@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
 
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.namespaces import THREADS
 from anchorbolt.checkpoint.ports import Round
+from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
-from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, StateUnavailable, WaveFailed, WorkerLost
 from anchorbolt.state_backends.state import Fence
 from anchorbolt.util.retry import Backoff, RetryPolicy
@@ -19,21 +18,10 @@ from anchorbolt.util.retry import Backoff, RetryPolicy
 _log = logging.getLogger("anchorbolt.engine")
 
 
-class StateCommitRunner(Protocol):
-    """Runs commit tasks; each engine implements it."""
-
-    @property
-    def slots(self) -> int:
-        """How many tasks can run at a time in other processes; 0 if this engine runs them in the driver's."""
-
-    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
-        """Run a commit task for each group; return their reports. Raises any exception if Spark could not."""
-
-
 class StateCommits:
     """`checkpoint.ports.CommitTasks` on any engine."""
 
-    def __init__(self, plan: ExecutionPlan, runner: StateCommitRunner, retry: RetryPolicy) -> None:
+    def __init__(self, plan: ExecutionPlan, runner: Runner, retry: RetryPolicy) -> None:
         self._plan = plan
         self._runner = runner
         self._retry = retry

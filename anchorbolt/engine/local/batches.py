@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
-from anchorbolt.engine.driver.stage_progress import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
@@ -67,7 +67,7 @@ class LocalBatchRunner:
         if self._ranges is not None:
             pipeline.session = self._ranges.session
 
-    def run_commit(self, current: Round) -> list[TaskReport]:
+    def run_round(self, current: Round) -> list[TaskReport]:
         return run_levels(self._commit_plan, (), current, self._workers, self._order(current))
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:

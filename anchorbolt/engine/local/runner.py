@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
-from anchorbolt.engine.driver.stage_progress import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
@@ -38,7 +38,7 @@ class TemporaryDirectory:
 
 
 class LocalRunner:
-    """The port `anchorbolt.engine.driver.rounds.Runner` in this process."""
+    """The port `anchorbolt.engine.driver.runner.Runner` in this process."""
 
     slots = 0  # it runs no tasks in other processes
 

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
-from anchorbolt.engine.driver.stage_progress import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.intake.calls_server import call_server
@@ -34,7 +34,7 @@ _log = logging.getLogger("anchorbolt.engine")
 
 
 class SparkRunner:
-    """The port `anchorbolt.engine.driver.rounds.Runner` on Spark. Its chain of stages is declared once."""
+    """The port `anchorbolt.engine.driver.runner.Runner` on Spark. Its chain of stages is declared once."""
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, folder: Folder) -> None:
         self._session = session

@@ -74,9 +74,9 @@ an emitter forgets batches that have not committed
 
 # The two phases.
 the reports of the processing phase are not checked
-    engine.driver.batches.phases._run_phases: check_round(plan, processed, txid) -> pass
+    engine.driver.batches.phases._run_phases: check_round(plan, processed, txid) -> processed
 the reports of the commit phase are not checked
-    engine.driver.batches.phases._run_phases: check_round(commit_plan, reports, txid) -> pass
+    engine.driver.batches.phases._run_phases: check_round(commit_plan, reports, txid) -> reports
 a committer finishes its batch in the processing phase
     engine.task.batch_instances._wrapped: is_late and processing -> False
 an emitter does not commit

@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.driver.stage_progress import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told, run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -101,7 +101,7 @@ def _has_failed(plan: ExecutionPlan, rows: list[Envelope]) -> bool:
 
 
 class BatchTasks(TaskRunner):
-    """See `anchorbolt.run.handle.BatchRunner`."""
+    """See `anchorbolt.engine.driver.runner.BatchRunner`."""
 
     world: BatchWorld
     spouts: None = None
@@ -136,7 +136,7 @@ class BatchTasks(TaskRunner):
         self.world.start_thread(f"batch {current.txid}", work)
         return processing
 
-    def run_commit(self, current: Round) -> Sequence[TaskReport]:
+    def run_round(self, current: Round) -> Sequence[TaskReport]:
         self.world.checks.commits(current)
         self._damage_hand_offs(current)
         reports = self.run_levels(self._commit_plan, [], current)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Protocol, TypeVar
 
-from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import BatchTry, PreparedRound, Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.driver.hooks import HookRunner, Hooks
-from anchorbolt.engine.driver.rounds import ONLY_REPEAT, check_round, suspected
-from anchorbolt.engine.driver.state_commits import StateCommitRunner
+from anchorbolt.engine.driver.hooks import Hooks
+from anchorbolt.engine.driver.rounds import ONLY_REPEAT, check_round, failing_as_wave, prepared, suspected
+from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import (
@@ -26,25 +23,15 @@ from anchorbolt.errors import (
     SpoutError,
     StateError,
     TopologyError,
-    WaveFailed,
     WorkerLost,
 )
 from anchorbolt.util.messages import counted
-
-T = TypeVar("T")
-
-
-class CommitRunner(HookRunner, StateCommitRunner, Protocol):
-    """Runs the commit phases of batches; each engine implements it."""
-
-    def run_commit(self, current: Round) -> Sequence[TaskReport]:
-        """Run the late bolts on what they kept, and PREPARE; return their reports. Raises any exception."""
 
 
 class PhasedRounds:
     """`checkpoint.ports.Tasks` of a transactional topology."""
 
-    def __init__(self, plan: ExecutionPlan, runner: CommitRunner, pipeline: Pipeline) -> None:
+    def __init__(self, plan: ExecutionPlan, runner: Runner, pipeline: Pipeline) -> None:
         self._plan = plan
         self._commit_plan = plan.commit_phase()
         self._runner = runner
@@ -82,41 +69,24 @@ class PhasedRounds:
 
     def _run_phases(self, current: Round) -> PreparedRound:
         plan, commit_plan, txid = self._plan, self._commit_plan, current.txid
-        flight, processed = self._guarded("processing", txid, partial(self._pipeline.take, txid))
-        check_round(plan, processed, txid)
+        with failing_as_wave("the processing phase", txid):
+            flight, processed = self._pipeline.take(txid)
+        processed = check_round(plan, processed, txid)
         hand_offs = {
             report.task: report.outcome.hand_off for report in processed if report.outcome.hand_off is not None
         }
         batch = BatchTry(flight.attempt, flight.fence, txid - 1, flight.metadata.whole, hand_offs)
         reports: Sequence[TaskReport] = ()
         if commit_plan.levels:
-            committing = replace(current, batch=batch)
-            reports = self._guarded("commit", txid, partial(self._runner.run_commit, committing))
-            check_round(commit_plan, reports, txid)
-            reports = list({report.task: report for report in reports}.values())
-        return PreparedRound(
-            winners={
-                plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
-                for report in reports
-                if report.outcome.seal is not None
-            },
-            task_winners={report.task: report.attempt for report in reports if report.component in plan.stateful},
-            files=tuple(file for report in reports for file in report.outcome.files),
-            reports=[*{report.task: report for report in processed}.values(), *reports],
+            with failing_as_wave("the commit phase", txid):
+                reports = self._runner.run_round(replace(current, batch=batch))
+            reports = check_round(commit_plan, reports, txid)
+        return replace(
+            prepared(plan, reports),
+            reports=[*processed, *reports],
             batch=flight.metadata.encode(),
             journals=frozenset(report.component for report in reports if report.outcome.keeps_journal),
         )
-
-    def _guarded(self, phase: str, txid: int, run: Callable[[], T]) -> T:
-        try:
-            return run()
-        except AnchorboltError:
-            raise
-        except Exception as error:
-            raise WaveFailed(
-                f"the engine could not finish the {phase} phase of batch {txid}: {type(error).__name__}: {error}",
-                txid=txid,
-            ) from error
 
     def _failed(self, error: AnchorboltError) -> AnchorboltError:
         """Count a failure of the batch; return its error, with advice if the batch is not tried again."""

@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
-from anchorbolt.engine.driver.stage_progress import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.batches.metadata_server import BatchServer
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
@@ -30,7 +30,7 @@ _POOL = "spark.scheduler.pool"
 
 
 class SparkBatchRunner:
-    """The port `anchorbolt.run.handle.BatchRunner` on Spark."""
+    """The port `anchorbolt.engine.driver.runner.BatchRunner` on Spark."""
 
     spouts: None = None
 
@@ -66,7 +66,7 @@ class SparkBatchRunner:
         pipeline.session = self._session
         self._server = BatchServer(self._session, pipeline)
 
-    def run_commit(self, current: Round) -> Sequence[TaskReport]:
+    def run_round(self, current: Round) -> Sequence[TaskReport]:
         assert self._commit is not None, "called only if there is something to do"
         topology = self._plan.topology
         self._session.sparkContext.setJobGroup(

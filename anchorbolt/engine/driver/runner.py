@@ -1,0 +1,67 @@
+"""The port through which the driver runs tasks; each engine implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
+from anchorbolt.engine.task.commit_task import CommitGroup
+from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.watchdog import LongCall
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.driver.batches.pipeline import Pipeline
+
+
+class StageProgress(NamedTuple):
+    """How far the last job for bolts is. Empty on an engine that does not tell."""
+
+    ended: Mapping[TaskKey, int] = {}  # the executed tuples, by ended task
+    tasks: int = 0  # all tasks of the job if it still runs
+
+
+class Runner(Protocol):
+    """Runs the tasks of a run's rounds."""
+
+    @property
+    def spouts(self) -> DriverSpouts | None:
+        """The spouts that the driver runs itself; None if there are none."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks can run at a time in other processes; 0 if this engine runs them in the driver's."""
+
+    def run_round(self, current: Round) -> Sequence[TaskReport]:
+        """Run a round's data and PREPARE through all tasks; return their reports.
+
+        The data are those of the current batch; in a transactional topology, what the late bolts kept of the batch.
+        Called again for another round of the same wave. Raises any exception if the round as a whole failed.
+        """
+
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
+        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        """Run a commit task for each group; return their reports. Raises any exception if Spark could not."""
+
+    def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
+        """Return a Spark DataFrame of Parquet files, see `Outbox`."""
+
+    def progress(self) -> StageProgress:
+        """Return how far the last job for bolts is."""
+
+    def long_calls(self) -> Sequence[LongCall]:
+        """Return the calls of bolts, spouts and emitters that have not returned for two seconds, on any worker."""
+
+    def close_instances(self) -> None:
+        """Close the instances of bolts that the tasks keep."""
+
+
+class BatchRunner(Runner, Protocol):
+    """Also runs the processing phases of a transactional topology's batches, several at a time."""
+
+    def use(self, pipeline: Pipeline) -> None:
+        """Take the run's pipeline. Called once, before anything runs."""
