@@ -25,7 +25,7 @@ class Batch:
 
 
 class Probe(NamedTuple):
-    """A step of the search for a tuple on which a worker dies, see `anchorbolt.engine.driver.halving`."""
+    """A step of the search for a tuple on which a worker dies, see `anchorbolt.engine.driver.isolation`."""
 
     first: int  # tuples with roots from this one …
     middle: int  # … to the one before this are sent, no others

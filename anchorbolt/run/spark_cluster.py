@@ -24,8 +24,7 @@ from anchorbolt.engine.spark.session import (
 )
 from anchorbolt.engine.spark.session_kind import check_session
 from anchorbolt.engine.spark.shipping import ship
-from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
-from anchorbolt.files.hadoop.quick_locations import quick_locations
+from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations, quick_locations
 from anchorbolt.run.handle import RunHandle, WaveListener
 from anchorbolt.run.preparation import check_store, prepare_plan
 from anchorbolt.run.start import RunStart

@@ -6,13 +6,13 @@ What goes in comes out with the same type: a tuple stays a tuple, an int of any 
 import datetime as dt
 import decimal
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgpack
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
-from anchorbolt.serialization.refusals import REFUSALS, explained
+from anchorbolt.util.messages import shortened
 from anchorbolt.util.plain import PLAIN_TYPES, plain, unsupported
 
 _LARGEST_INT_BYTES = 4096
@@ -135,3 +135,49 @@ _EXTENSIONS: dict[type, tuple[int, Callable[[Any], bytes], Callable[[bytes], Any
     complex: (11, lambda value: _packed([value.real, value.imag]), _decode_complex),
 }
 _DECODERS = {code: decode for code, _, decode in _EXTENSIONS.values()}
+
+
+REFUSALS = (UnsupportedValue, ValueError, TypeError, OverflowError, RecursionError)
+"""What an encoder raises for a value that it does not take."""
+
+
+def explained(value: Any, encode: Callable[[Any], bytes], error: Exception) -> UnsupportedValue:
+    """Return the error for a value that `encode` has refused with `error`."""
+    path = ""
+    while not _is_too_deep(error):
+        found = _refused_part(value, encode)
+        if found is None:
+            break
+        step, value, error = found
+        path += step
+    where = f"at {path}: " if path else ""
+    if isinstance(error, UnsupportedValue):
+        return UnsupportedValue(f"{where}{error.message}")
+    what = f"{where}cannot encode {shortened(value)}, a value of type {type(value).__name__}"
+    if _is_too_deep(error):
+        return UnsupportedValue(f"{what}: it is nested too deep, or holds itself. Nest values less deep.")
+    return UnsupportedValue(f"{what}: {str(error).rstrip('. ')}. Use plain values, and text that is valid Unicode.")
+
+
+def _refused_part(value: Any, encode: Callable[[Any], bytes]) -> tuple[str, Any, Exception] | None:
+    for step, part in _parts(value):
+        try:
+            encode(part)
+        except REFUSALS as error:
+            return step, part, error
+    return None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list | tuple):
+        yield from ((f"[{position}]", part) for position, part in enumerate(value))
+    elif isinstance(value, set | frozenset):
+        yield from (("{…}", part) for part in value)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield ".keys()", key
+            yield f"[{shortened(key, 40)}]", part
+
+
+def _is_too_deep(error: Exception) -> bool:
+    return isinstance(error, RecursionError) or "recursion limit" in str(error)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from anchorbolt.checkpoint.ports import Others, Round
-from anchorbolt.engine.driver.halving import Halving
-from anchorbolt.engine.driver.isolation import Isolation
+from anchorbolt.engine.driver.isolation import Halving, Isolation
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import BoltError, WorkerLost
 from anchorbolt.state_backends.state import NO_FENCE

@@ -51,7 +51,7 @@ a bolt that catches what a full buffer raises loses its rows
 a row that was refused at once is sent nevertheless
     bolts.collector._send: self._drop_last(...) -> pass
 a refused row of a message that is left out fails again
-    engine.task.refused_rows.sendable_rows: item in emitter.excluded -> False
+    engine.task.spout_task.sendable_rows: item in emitter.excluded -> False
 a call on another thread counts
     streams.calls.check: self._thread != get_ident() -> False
 a wave does not isolate the tuple on which a bolt raises

@@ -13,11 +13,11 @@ from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.feeders import Feeders
 from anchorbolt.engine.sources.replays import Replays
-from anchorbolt.engine.sources.ticks import Ticks
 from anchorbolt.engine.task.messages import Envelope
-from anchorbolt.engine.task.spout_task import run_spout_task
+from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.streams.declaration import DEFAULT_STREAM
 
 if TYPE_CHECKING:
     from anchorbolt.engine.sources.rich_spouts import NewHost, RichSpouts
@@ -166,3 +166,67 @@ class DriverSpouts:
             yield from run_spout_task(self._plan, *task, current, rows)
         if self.rich is not None:
             yield from self.rich.run_tasks(current)
+
+
+class Ticks:
+    """The schedule of a run. A tick that is overdue comes once, however long ago it was due."""
+
+    def __init__(self, seconds: Mapping[str, float], clock: Callable[[], float]) -> None:
+        """`seconds` is the time between two ticks of a bolt; the first is due that long after now."""
+        self._seconds = seconds
+        self._clock = clock
+        now = self._taken_at = clock() if seconds else 0.0
+        self._due_at = {bolt: now + each for bolt, each in seconds.items()}
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self._due_at) and min(self._due_at.values()) <= self._clock()
+
+    def due(self) -> frozenset[str]:
+        """Return the bolts whose tick is due now: at the start of a wave."""
+        now = self._taken_at = self._clock()
+        return frozenset(bolt for bolt, at in self._due_at.items() if at <= now)
+
+    def sent(self, bolts: frozenset[str]) -> None:
+        """Note that the wave has committed, with a tick for these bolts. The next ones count from its start."""
+        for bolt in bolts:
+            self._due_at[bolt] = self._taken_at + self._seconds[bolt]
+
+
+class Feeders:
+    """All feeder spouts of a topology; each has one task."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        self._plan = plan
+        self._spouts = {id: spec.spout for id, spec in plan.graph.spouts.items() if isinstance(spec.spout, FeederSpout)}
+        self._taken: dict[str, list[tuple[object, ...]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._spouts)
+
+    def open(self, last_txid: int, on_feed: Callable[[], None]) -> None:
+        """Settle what an earlier run has taken; call `on_feed` whenever a spout is fed."""
+        self.settle(last_txid)
+        for spout in self._spouts.values():
+            spout.on_feed = on_feed
+
+    @property
+    def is_waiting(self) -> bool:
+        return any(spout.is_waiting() for spout in self._spouts.values())
+
+    def take(self, txid: int, *, only_empty: bool = False) -> None:
+        """Take a batch of each spout for a wave; with `only_empty`, an empty one."""
+        self._taken = {component: [] if only_empty else spout.take(txid) for component, spout in self._spouts.items()}
+
+    def settle(self, txid: int) -> None:
+        """Forget the batches of the last decided wave, `txid`; a later wave's go back to their spouts."""
+        for spout in self._spouts.values():
+            spout.settle(txid)
+        self._taken = {}
+
+    def run_tasks(self, current: Round) -> Iterator[Envelope]:
+        """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
+        for component, batch in self._taken.items():
+            columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in self._spouts[component].fields]
+            rows = [SourceRows(DEFAULT_STREAM, len(batch), columns)]
+            yield from run_spout_task(self._plan, component, 0, current, rows)

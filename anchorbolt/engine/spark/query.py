@@ -22,12 +22,10 @@ from anchorbolt.engine.driver.waves import WaveCommitted
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
-from anchorbolt.engine.spark.sources.files import SourceFiles
-from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, kafka_sources
-from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
+from anchorbolt.engine.spark.sources.files import SourceFiles, files_with_undecoded_text
+from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, explained_loss, kafka_sources
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
-from anchorbolt.engine.spark.sources.undecoded import files_with_undecoded_text
 from anchorbolt.engine.task.value_checks import UNDECODED
 from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, UnsupportedValue, WaveFailed
 from anchorbolt.files import Folder, local_path

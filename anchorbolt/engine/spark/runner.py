@@ -12,8 +12,7 @@ from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
-from anchorbolt.engine.spark.intake.calls_server import call_server
-from anchorbolt.engine.spark.intake.server import IntakeServer
+from anchorbolt.engine.spark.intake.server import IntakeServer, call_server
 from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runs import live_runs

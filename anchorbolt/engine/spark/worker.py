@@ -14,9 +14,13 @@ from pyspark import Accumulator, TaskContext
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
-from anchorbolt.engine.spark.intake.calls_client import report_long_calls
-from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
+from anchorbolt.engine.spark.intake.client import (
+    AskedBatchDriver,
+    IntakeAddress,
+    asked_intake,
+    asked_replays,
+    report_long_calls,
+)
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
 from anchorbolt.engine.spark.sources.maps import with_dicts
 from anchorbolt.engine.spark.worker_log import set_up_worker_log, tell_left_out

@@ -7,10 +7,14 @@ see tuples of the batch, but none of them finishes it.
 
 from __future__ import annotations
 
+import contextvars
+import queue
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
 from anchorbolt.checkpoint.batches.metadata import check_size, packed_metadata
@@ -20,7 +24,6 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
-from anchorbolt.engine.task.producer import Produced
 from anchorbolt.engine.task.spout_calls import called, spout_error
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import TopologyError
@@ -177,3 +180,62 @@ class _Emission:
         capacity = self._emitter.flush(stream, rows)
         self._put(self._emitter.take())
         return capacity
+
+
+T = TypeVar("T")
+
+_POLL_S = 0.1
+
+
+class _Abandoned(BaseException):
+    """Ends the producer's thread when nobody takes its items any more. Not an `Exception`: user code is inside."""
+
+
+class _End:
+    def __init__(self, error: BaseException | None) -> None:
+        self.error = error
+
+
+class Produced(Generic[T]):
+    """The items that `produce` passes to its argument, in their order. At most `most` of them wait at a time."""
+
+    def __init__(self, produce: Callable[[Callable[[T], None]], None], most: int) -> None:
+        self._produce = produce
+        self._items: queue.Queue[T | _End] = queue.Queue(most)
+        self._abandoned = threading.Event()
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield the items. Raises what `produce` raised, `SystemExit` as well."""
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(self._run,), name="anchorbolt-emitter", daemon=True)
+        thread.start()
+        try:
+            while True:
+                item = self._items.get()
+                if isinstance(item, _End):
+                    if item.error is not None:
+                        raise item.error
+                    return
+                yield item
+        finally:
+            self._abandoned.set()
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._produce(self._put)
+        except _Abandoned:
+            return
+        except BaseException as raised:
+            error = raised
+        with suppress(_Abandoned):
+            self._put(_End(error))
+
+    def _put(self, item: T | _End) -> None:
+        while not self._abandoned.is_set():
+            try:
+                self._items.put(item, timeout=_POLL_S)
+                return
+            except queue.Full:
+                continue
+        raise _Abandoned

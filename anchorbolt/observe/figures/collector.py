@@ -16,7 +16,6 @@ from prometheus_client.registry import Collector
 from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.observe.figures.families import Distributions, Families, user_metric
-from anchorbolt.observe.figures.messages import of_messages
 from anchorbolt.observe.figures.registered import RegisteredMetrics
 from anchorbolt.observe.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.observe.figures.starting import age_of_checkpoint, run_status, start_time, waiting_seconds
@@ -171,3 +170,21 @@ def _registered(families: Families, metrics: RegisteredMetrics) -> Iterator[Metr
     for (kind, name), found in distributions.items():
         shown = f"{name}_seconds" if kind == "timer" else name
         yield families.histogram(shown, f"A {kind} that components have registered.", found, _TASK)
+
+
+def of_messages(families: Families, run: ObservedRun) -> Iterator[Metric]:
+    """Yield the metrics. Never waits for a wave."""
+    yield families.gauge("messages_in_flight", "Messages neither acked nor failed.", run.messages_in_flight)
+    text = "Time since the oldest message in flight was emitted; 0 without one."
+    yield families.gauge("oldest_message_seconds", text, run.oldest_message_s)
+    throttle, ended = run.throttle, run.run.status.value != "RUNNING"
+    text = "1 while back pressure holds the rich spouts."
+    yield families.gauge("throttled", text, int(throttle is not None and throttle.reason != "" and not ended))
+    text = "Time for which back pressure has held the rich spouts."
+    yield families.counter("throttled_seconds", text, [((), 0.0 if throttle is None else throttle.total_seconds)])
+    text = "Messages that timed out, by the task that held a tuple of them last; without a name if it is not known."
+    timed_out = [
+        ((spout, component, str(index) if component else ""), number)
+        for (spout, (component, index)), number in run.figures.timed_out.items()
+    ]
+    yield families.counter("timed_out_messages", text, timed_out, ["spout", "component", "task"])

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.spark.intake.calls_server import CallServer
+from anchorbolt.engine.spark.intake.server import CallServer
 from anchorbolt.serialization import pack
 from tests.cli.command import wait_until
 from tests.engine.jobs import one_bolt, text_spout, write_lines

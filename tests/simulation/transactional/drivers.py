@@ -44,7 +44,7 @@ def drive_batches(world: BatchWorld, name: str) -> None:
 
 
 class _AtOnce:
-    """See `anchorbolt.engine.task.producer.Produced`, without a thread."""
+    """See `anchorbolt.engine.task.emitter_task.Produced`, without a thread."""
 
     def __init__(self, produce: Callable[[Callable[[Any], None]], None], most: int) -> None:
         self._produce = produce

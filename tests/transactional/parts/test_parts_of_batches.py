@@ -14,8 +14,7 @@ from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slot
 from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.flights import Flight
-from anchorbolt.engine.task.emitter_task import PartitionStart
-from anchorbolt.engine.task.producer import Produced
+from anchorbolt.engine.task.emitter_task import PartitionStart, Produced
 from anchorbolt.errors import StateCorrupted, StateUnavailable, TopologyError, WaveFailed
 from anchorbolt.files import open_folder
 from anchorbolt.serialization import pack

@@ -14,9 +14,8 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spark.batches.metadata_server import BatchServer
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
-from anchorbolt.engine.spark.intake.calls_server import call_server
+from anchorbolt.engine.spark.intake.server import BatchServer, call_server
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.sink_files import read_sink_files

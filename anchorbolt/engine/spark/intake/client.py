@@ -1,16 +1,22 @@
-"""The worker's side of the intake: a task of a rich spout asks the driver for what the spout emitted."""
+"""The worker's side of the driver's servers: tasks ask for tuples and metadata, and tell of calls that last long."""
 
+import logging
+import os
+import pickle
 import socket
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from io import BufferedIOBase
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.spout_task import SourceRows
-from anchorbolt.errors import InfrastructureLost, SerializationError
+from anchorbolt.engine.task.watchdog import LongCall, tell_long_calls
+from anchorbolt.errors import AnchorboltError, InfrastructureLost, SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.tracking.sorted_roots import Roots
@@ -107,3 +113,45 @@ def read_frame(file: BufferedIOBase, longest: int) -> bytes:
     if len(size) < 4 or len(data) < length:
         raise ConnectionError("the other side has closed the connection")
     return data
+
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_TIMEOUT_S = 2.0
+
+
+def report_long_calls(address: IntakeAddress | None) -> None:
+    """Have this process tell the driver at this address of long calls, from now on; nobody without one."""
+    tell_long_calls(None if address is None else partial(_tell, address))
+
+
+def _tell(address: IntakeAddress, calls: Sequence[LongCall]) -> None:
+    """Send the calls; an empty list says that all have returned. A driver that cannot be reached learns of none."""
+    request = pack([f"{socket.gethostname()}-{os.getpid()}", [list(call) for call in calls]])
+    try:
+        with socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S) as connection:
+            connection.sendall(address.secret + frame_of(request))
+    except OSError as error:
+        _log.debug("the driver was not told of calls that have not returned: %s", error)
+
+
+class AskedBatchDriver:
+    """`BatchDriver` on a worker."""
+
+    def __init__(self, address: IntakeAddress) -> None:
+        self._address = address
+
+    def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
+        return [PartitionStart(*start) for start in self._ask(current, task, None)]
+
+    def tell(self, current: Round, task: TaskKey, told: Told) -> None:
+        self._ask(current, task, dict(told))
+
+    def _ask(self, current: Round, task: TaskKey, told: dict[int, bytes | None] | None) -> Any:
+        request = [*task, current.txid, *current.fence, told]
+        with asked(self._address, request, current.txid) as file:
+            is_done, content = unpack(answer(self._address, file, current.txid))
+        if not is_done:
+            error: AnchorboltError = pickle.loads(content)  # noqa: S301 - made by the driver of this run
+            raise error
+        return content

@@ -1,20 +1,96 @@
-"""Brings the intake of a wave from the driver to the tasks of rich spouts on Spark, over a socket.
+"""Listens on the driver for its workers' tasks, which ask over a socket what no plan of a job can hold."""
 
-The plan of a run's jobs is made once, and its first stage asks here for what the spouts emitted. To make a DataFrame of
-each wave's tuples takes twice as long, and keeps them in Spark's descriptions of tasks.
-"""
-
-from collections.abc import Iterator
+import hmac
+import logging
+import pickle
+import secrets
+import sys
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from socketserver import StreamRequestHandler
 
 from pyspark.sql import SparkSession
 
+from anchorbolt.checkpoint.batches.metadata import LARGEST_METADATA
+from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
-from anchorbolt.engine.spark.intake.worker_server import WorkerServer
+from anchorbolt.engine.spark.intake.client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
+from anchorbolt.engine.task.emitter_task import BatchDriver
+from anchorbolt.engine.task.messages import as_failure
+from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.state_backends.state import Fence
+from anchorbolt.util.limited_server import LimitedServer
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_SECRET_BYTES = 32
+
+
+class WorkerServer(LimitedServer):
+    """Answers requests of tasks, with a thread for each task that asks."""
+
+    request_queue_size = 128
+    most_connections = 500  # that have not shown the secret yet
+    longest_s = TIMEOUT_S  # without the secret
+    longest_request = 4096  # bytes
+
+    def __init__(self, session: SparkSession) -> None:
+        """Listen on a free port of the driver's address.
+
+        Raises `ConfigError` if the machine does not have this address.
+        """
+        conf = session.sparkContext.getConf()
+        host = conf.get("spark.driver.host") or "localhost"
+        bind_to = conf.get("spark.driver.bindAddress") or host
+        try:
+            super().__init__((bind_to, 0), _Handler)
+        except OSError as error:
+            raise ConfigError(
+                f"the driver cannot listen on {bind_to!r} for its workers: {error}. Set spark.driver.bindAddress to an "
+                "address of this machine, and spark.driver.host to the one by which workers reach it.",
+                key="spark.driver.bindAddress",
+            ) from error
+        self.address = IntakeAddress(host, self.server_address[1], secrets.token_bytes(_SECRET_BYTES))
+        threading.Thread(target=self.serve_forever, name=f"anchorbolt-{type(self).__name__}", daemon=True).start()
+
+    @abstractmethod
+    def answers(self, request: bytes) -> Iterator[bytes]:
+        """Yield the frames that answer a request. Called on a thread of the task that asks."""
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+        self.end_connections()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore a task that is gone, or a stranger: the round finds out if something is missing."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            _log.exception("a task's request from %s could not be answered", client_address)
+
+
+class _Handler(StreamRequestHandler):
+    server: WorkerServer
+    timeout = TIMEOUT_S
+
+    def handle(self) -> None:
+        if not hmac.compare_digest(self.rfile.read(_SECRET_BYTES), self.server.address.secret):
+            return
+        self.server.trust(self.connection)
+        while request := read_frame(self.rfile, self.server.longest_request):
+            for answer in self.server.answers(request):
+                self.wfile.write(frame_of(answer))
 
 
 class IntakeServer(WorkerServer):
-    """Sends what the spouts have emitted."""
+    """Brings the intake of a wave to the tasks of rich spouts.
+
+    The plan of a run's jobs is made once, and its first stage asks here for what the spouts emitted. To make a
+    DataFrame of each wave's tuples takes twice as long, and keeps them in Spark's descriptions of tasks.
+    """
 
     def __init__(self, session: SparkSession, spouts: DriverSpouts) -> None:
         self.spouts = spouts
@@ -34,3 +110,71 @@ class IntakeServer(WorkerServer):
             yield pack([chunk.stream, chunk.size, roots.tobytes(), spouts.rich.packed_ids(chunk)])
             yield chunk.payload
         yield b""
+
+
+_FRESH_S = 6.0
+"""A worker tells of a call every two seconds. One that has not told for so long has ended."""
+
+
+def call_server(session: SparkSession) -> "CallServer | None":
+    """Return a server, or None if the driver cannot listen: then a run does not tell of its workers' long calls."""
+    try:
+        return CallServer(session)
+    except ConfigError as error:
+        _log.warning("calls of workers that do not return are not shown: %s", error)
+        return None
+
+
+class CallServer(WorkerServer):
+    """Keeps the latest that each worker has told."""
+
+    longest_request = 1 << 20
+
+    def __init__(self, session: SparkSession) -> None:
+        self._lock = threading.Lock()
+        self._told: dict[str, tuple[float, list[LongCall]]] = {}  # by worker: when it told, and the calls
+        super().__init__(session)
+
+    def answers(self, request: bytes) -> Iterator[bytes]:
+        worker, calls = unpack(request)
+        with self._lock:
+            self._told.pop(worker, None)
+            if calls:
+                self._told[worker] = time.monotonic(), [LongCall(*call) for call in calls]
+        yield from ()
+
+    def calls(self) -> Sequence[LongCall]:
+        """Return the latest call of each task that has not returned, as the workers told.
+
+        A worker that is killed tells nothing any more, and another one may run its task.
+        """
+        with self._lock:
+            now = time.monotonic()
+            self._told = {worker: told for worker, told in self._told.items() if now - told[0] < _FRESH_S}
+            by_time = sorted(self._told.values(), key=lambda told: told[0])
+            latest = {
+                call[:3]: call._replace(seconds=call.seconds + now - at) for at, calls in by_time for call in calls
+            }
+            return list(latest.values())
+
+
+class BatchServer(WorkerServer):
+    """Answers the emitters' tasks for the driver's pipeline."""
+
+    longest_request = LARGEST_METADATA + (1 << 20)
+
+    def __init__(self, session: SparkSession, driver: BatchDriver) -> None:
+        self._driver = driver
+        super().__init__(session)
+
+    def answers(self, request: bytes) -> Iterator[bytes]:
+        component, index, txid, generation, seq, told = unpack(request)
+        current, task = Round(txid, Fence(generation, seq)), (component, index)
+        try:
+            if told is None:
+                yield pack([True, [list(start) for start in self._driver.partitions(current, task)]])
+            else:
+                self._driver.tell(current, task, told)
+                yield pack([True, None])
+        except AnchorboltError as error:
+            yield pack([False, pickle.dumps(as_failure(error, txid))])

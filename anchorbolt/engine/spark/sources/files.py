@@ -1,19 +1,28 @@
-"""Checks that a batch has all its files, each once. Spark itself replays a batch silently without its missing files.
+"""Checks the files of a batch: that all are there, and that Spark reads each once; finds those that are not UTF-8.
+
+Spark itself replays a batch silently without its missing files.
 
 The checkpoint location names the files: `offsets/<batch>` has one line per source, `{"logOffset": n}` for a source of
 files, and `sources/<source>/<n>` lists the files of n. Every tenth list is `<n>.compact`, which repeats all earlier
 ones. Spark's `FileStreamSource` writes them in its version 1.
 """
 
+from __future__ import annotations
+
 import json
 import logging
+import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as spark_functions
 
 from anchorbolt.engine.spark.sources.offset_log import offsets_of
-from anchorbolt.engine.spark.sources.read_twice import check_read_once
 from anchorbolt.errors import WaveFailed
 from anchorbolt.files import Folder, local_path
 from anchorbolt.files.hadoop.file_existence import missing_files
@@ -24,6 +33,8 @@ _log = logging.getLogger("anchorbolt.engine")
 _VERSION = b"v1"
 _MOST_LOGS = 1000
 _END_BYTES = 1 << 16
+_MOST_NAMED = 3  # files with text that is not UTF-8
+_GLOB = re.compile(r"([\[\]{}*?\\])")  # as `SparkHadoopUtil.isGlobPath` has them
 
 
 class SourceFiles:
@@ -122,3 +133,66 @@ def _object(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def check_read_once(session: SparkSession, files: Sequence[str], batch_id: int, txid: int) -> None:
+    """Raise `WaveFailed` if Spark is about to read files of a batch more than once.
+
+    For each file of a batch whose path looks like a pattern, Spark's source of files adds all files of the batch to
+    those that it reads. It reads each file once all the same if the option `recursiveFileLookup` is set, or if the
+    folder has partition columns.
+
+    Called on the thread on which Spark runs the batch.
+
+    Args:
+        session: The session.
+        files: All files of the batch, as Spark logs them: with `%5B` for `[`.
+        batch_id: The batch.
+        txid: Its wave.
+    """
+    patterns = [path for path in map(unquote, files) if _GLOB.search(path)]
+    if not patterns or len(files) < 2:
+        return
+    if _reads_each_once(session):
+        return
+    raise WaveFailed(
+        f"Spark would read files of batch {batch_id} of the source more than once: {len(patterns)} of its {len(files)} "
+        f"paths have one of [ ] {{ }} * ? \\: {shortened(patterns, 300)}. Nothing of the batch is committed. Leave the "
+        "files where they are, set the option recursiveFileLookup=true of the spout's source, with which Spark reads "
+        "each file once, and start again. See docs/failures/source.md.",
+        txid=txid,
+    )
+
+
+def _reads_each_once(session: SparkSession) -> bool:
+    """Return True if the batch that this thread's query runs reads each file once; False if Spark does not tell."""
+    try:
+        query: Any = session.streams.get(session.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
+        plan = query._jsq.streamingQuery().lastExecution().analyzed().collectLeaves()
+        relations = [plan.apply(number) for number in range(plan.length())]
+        files = Counter(
+            file
+            for leaf in relations
+            if leaf.getClass().getSimpleName() == "LogicalRelation"
+            for file in leaf.relation().location().inputFiles()
+        )
+    except (Py4JError, TypeError, AttributeError):  # this Spark keeps it in another way, or no query runs
+        return False
+    return set(files.values()) == {1}
+
+
+def files_with_undecoded_text(session: SparkSession, files: Sequence[str]) -> list[str]:
+    """Return the first of these files of which a line is not UTF-8; empty if none can be found.
+
+    Files of another format than text have no lines, and are seldom found.
+    """
+    if not files:
+        return []
+    paths = [_GLOB.sub(r"\\\1", unquote(file)) for file in files]
+    try:
+        lines = session.read.text(paths).select("value", spark_functions.input_file_name().alias("file"))
+        bad = lines.where(~spark_functions.is_valid_utf8("value")).select("file").distinct().limit(_MOST_NAMED)
+        return sorted(unquote(row["file"]) for row in bad.collect())
+    except PySparkException as error:
+        _log.info("the files of the batch cannot be searched for text that is not UTF-8: %s", error)
+        return []

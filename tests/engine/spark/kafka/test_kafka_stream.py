@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
+from anchorbolt.engine.spark.sources.kafka_failures import explained_loss
 from tests.engine.spark.kafka import runs
 from tests.servers.kafka_server import KafkaServer
 from tests.servers.kafka_topics import KafkaTopics

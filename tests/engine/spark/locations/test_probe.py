@@ -15,8 +15,7 @@ from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine.driver.places import check_places
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark import probe
-from anchorbolt.engine.spark.probe import run_probe
-from anchorbolt.engine.spark.probe_failures import FailedTask, failed_tasks, reason_in
+from anchorbolt.engine.spark.probe import FailedTask, failed_tasks, reason_in, run_probe
 from anchorbolt.errors import ConfigError
 from anchorbolt.run.preparation import prepare_plan
 from tests.engine.jobs import feeder, word_count

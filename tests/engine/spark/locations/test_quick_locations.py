@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.engine.driver.places import check_places
 from anchorbolt.errors import LocationUnavailable
-from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
+from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations, quick_locations
 from anchorbolt.files.hadoop.jvm import Hadoop
-from anchorbolt.files.hadoop.quick_locations import quick_locations
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.engine.jobs import feeder, word_count

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from anchorbolt.engine import SparkCluster, WaveReport
-from anchorbolt.engine.spark.sources import waiting_files as files
+from anchorbolt.engine.spark.sources import lag as files
 from anchorbolt.engine.spark.sources.lag import ALL_SPOUTS, Lag, SourceLag, behind
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import ManualClock
