@@ -24,6 +24,11 @@ _END = 1 << 64
 _ALONE = 2  # rounds with one tuple alone
 
 
+_log = logging.getLogger("anchorbolt.engine")
+
+_DIED = "a worker process died each time that it was executed"
+
+
 class Halving:
     """The search for the tuple with the lowest root on which a worker dies: by halves, since it reports nothing. Pure.
 
@@ -68,11 +73,6 @@ class Halving:
         else:
             self._window = others.lowest, others.highest + 1
             self._tuples = others.tuples
-
-
-_log = logging.getLogger("anchorbolt.engine")
-
-_DIED = "a worker process died each time that it was executed"
 
 
 class Isolation:

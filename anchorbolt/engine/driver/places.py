@@ -25,6 +25,14 @@ CANNOT_WRITE = "cannot be written by the driver"
 _S3 = ("s3a", "s3")
 
 
+LOCATION = "topology.checkpoint.location"
+
+_CONTENT = b"anchorbolt writes this before a run and removes it\n"
+
+RunProbe = Callable[[Sequence[str], str, bytes], Iterable[Probed]]
+"""Runs `probe_places` in tasks on the machines of the cluster, with the workers' locations; returns what they found."""
+
+
 class Place(NamedTuple):
     """A place that a run writes to."""
 
@@ -76,14 +84,6 @@ def _advice(place: Place, cause: str) -> str:
         f"{another[0].upper()}{another[1:]} a location that the driver and every machine that runs tasks can write: a "
         "URI such as hdfs: or s3a:, or a directory that is mounted on all of them."
     )
-
-
-LOCATION = "topology.checkpoint.location"
-
-_CONTENT = b"anchorbolt writes this before a run and removes it\n"
-
-RunProbe = Callable[[Sequence[str], str, bytes], Iterable[Probed]]
-"""Runs `probe_places` in tasks on the machines of the cluster, with the workers' locations; returns what they found."""
 
 
 def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None, locations: Locations | None = None) -> None:

@@ -27,6 +27,17 @@ _RAISED = re.compile(r"^(?:Caused by: |: )?((?:\w+\.)*\w*(?:Error|Exception)\b(?
 _NO_PYTHON = re.compile(r"Cannot run program .*")
 
 
+_log = logging.getLogger("anchorbolt.engine")
+
+_MOST_TASKS = 256
+
+_MOST_CHARACTERS = 600
+
+_ASKED = {"spark.executor.memory": "1g", "spark.executor.cores": "all of a worker"}
+
+_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
 class FailedTask(NamedTuple):
     """A task that failed on a machine; Spark may have run it again elsewhere."""
 
@@ -64,14 +75,6 @@ def reason_in(text: str) -> str:
         return f"{no_python[0]}. PYSPARK_PYTHON names the Python of the executors"
     raised: list[str] = _RAISED.findall(text)
     return raised[-1].strip() if raised else text.strip().partition("\n")[0]
-
-
-_log = logging.getLogger("anchorbolt.engine")
-
-_MOST_TASKS = 256
-_MOST_CHARACTERS = 600
-_ASKED = {"spark.executor.memory": "1g", "spark.executor.cores": "all of a worker"}
-_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
 def run_probe(

@@ -39,6 +39,14 @@ _WAITING = 4
 _Put = Callable[[list[Envelope]], None]
 
 
+Told = Mapping[int, bytes | None]
+"""By partition: the packed metadata of its batch; None if the batch has nothing of the partition."""
+
+T = TypeVar("T")
+
+_POLL_S = 0.1
+
+
 class PartitionStart(NamedTuple):
     """Where the batch of a partition begins."""
 
@@ -46,10 +54,6 @@ class PartitionStart(NamedTuple):
     last: bytes | None  # the packed metadata of the batch before; None if there is none
     stored: bytes | None  # of an earlier try of this batch: it is emitted again
     is_empty: bool  # an earlier try of this batch emitted nothing of the partition
-
-
-Told = Mapping[int, bytes | None]
-"""By partition: the packed metadata of its batch; None if the batch has nothing of the partition."""
 
 
 class BatchDriver(Protocol):
@@ -180,11 +184,6 @@ class _Emission:
         capacity = self._emitter.flush(stream, rows)
         self._put(self._emitter.take())
         return capacity
-
-
-T = TypeVar("T")
-
-_POLL_S = 0.1
 
 
 class _Abandoned(BaseException):

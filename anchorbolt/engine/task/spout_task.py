@@ -31,6 +31,9 @@ REPLAYING_TASK = 1_000_000
 """The index of the task of a spout that emits dead letters again."""
 
 
+_REASON_CHARACTERS = 4_000
+
+
 class SourceRows(NamedTuple):
     """Rows of a source, for one stream."""
 
@@ -210,9 +213,6 @@ def _open_trees(tracker: TaskTracker, roots: Roots, msg_ids: Sequence[bytes], ex
         kept = [position for position, root in enumerate(tracked.tolist()) if root not in excluded]
         tracked, msg_ids = tracked[kept], [msg_ids[position] for position in kept]
     tracker.open_trees(tracked, msg_ids)
-
-
-_REASON_CHARACTERS = 4_000
 
 
 def sendable_rows(

@@ -16,6 +16,20 @@ from anchorbolt.files.local_folder import LocalFolder
 from anchorbolt.files.paths import BaseLocation, local_path, qualified, uri_of
 from anchorbolt.files.worker_locations import WorkerLocations
 
+_SECONDS = 15  # the least that S3A takes for a timeout
+
+_SETTINGS = {  # in place of `{}` comes the bucket: its own settings count more than those of all buckets
+    "fs.s3a.bucket.{}.retry.limit": "0",
+    "fs.s3a.bucket.{}.retry.throttle.limit": "0",
+    "fs.s3a.bucket.{}.attempts.maximum": "0",
+    "fs.s3a.bucket.{}.connection.establish.timeout": f"{_SECONDS}s",
+    "fs.s3a.bucket.{}.connection.timeout": f"{_SECONDS}s",
+    "fs.s3a.bucket.{}.connection.request.timeout": f"{_SECONDS}s",
+    "ipc.client.connect.timeout": str(_SECONDS * 1000),
+    "ipc.client.connect.max.retries.on.timeouts": "0",
+    "ipc.client.rpc-timeout.ms": str(_SECONDS * 1000),
+}
+
 
 class HadoopLocations:
     """See `Locations`. A location on the local disk is opened without Hadoop."""
@@ -88,20 +102,6 @@ class HadoopLocations:
     def _user(self) -> str:
         with hadoop_errors():
             return str(self._hadoop.classes.security.UserGroupInformation.getCurrentUser().getShortUserName())
-
-
-_SECONDS = 15  # the least that S3A takes for a timeout
-_SETTINGS = {  # in place of `{}` comes the bucket: its own settings count more than those of all buckets
-    "fs.s3a.bucket.{}.retry.limit": "0",
-    "fs.s3a.bucket.{}.retry.throttle.limit": "0",
-    "fs.s3a.bucket.{}.attempts.maximum": "0",
-    "fs.s3a.bucket.{}.connection.establish.timeout": f"{_SECONDS}s",
-    "fs.s3a.bucket.{}.connection.timeout": f"{_SECONDS}s",
-    "fs.s3a.bucket.{}.connection.request.timeout": f"{_SECONDS}s",
-    "ipc.client.connect.timeout": str(_SECONDS * 1000),
-    "ipc.client.connect.max.retries.on.timeouts": "0",
-    "ipc.client.rpc-timeout.ms": str(_SECONDS * 1000),
-}
 
 
 @contextmanager

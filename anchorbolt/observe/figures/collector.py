@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from anchorbolt.observe.observed_run import ObservedRun
 
 
+_TASK = ("component", "task")
+
+
 class _Counted(NamedTuple):
     name: str
     text: str
@@ -61,7 +64,6 @@ _OF_SPOUTS = (
     _Counted("failed_messages", "Messages of the rich spout that failed.", SpoutFigure.FAILED),
     _Counted("dead_letters", "Tuples of the spout that were left out for good.", SpoutFigure.DEAD_LETTERS),
 )
-_TASK = ("component", "task")
 
 
 class RunCollector(Collector):

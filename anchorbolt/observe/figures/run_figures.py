@@ -22,6 +22,10 @@ from anchorbolt.observe.figures.tasks import Edge, TaskFigures, TaskTables
 from anchorbolt.observe.figures.windows import ALL_TIME, Numbers, Windows
 from anchorbolt.tracking.settled_messages import TaskMessages
 
+STORE_OPERATIONS: Final = ("read", "scan", "stage", "seal")
+
+_BUCKETS = HIGHEST_BUCKET - LOWEST_BUCKET + 1
+
 
 class WaveFigure(IntEnum):
     """What is counted of waves."""
@@ -189,11 +193,6 @@ def _one(value: float) -> Distribution:
     distribution = Distribution()
     distribution.add(value)
     return distribution
-
-
-STORE_OPERATIONS: Final = ("read", "scan", "stage", "seal")
-
-_BUCKETS = HIGHEST_BUCKET - LOWEST_BUCKET + 1
 
 
 class Latencies:

@@ -15,6 +15,8 @@ from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import TransactionalCoordinator
 from anchorbolt.util.messages import shortened
 
+_log = logging.getLogger("anchorbolt.engine")
+
 
 class RangeCoordinator(TransactionalCoordinator):
     """Asks the spout how far the next batch goes."""
@@ -67,8 +69,6 @@ class RangeCoordinator(TransactionalCoordinator):
             return start
         return unpack(packed_metadata(self._component, end, pack(start), "latest"))
 
-
-_log = logging.getLogger("anchorbolt.engine")
 
 _KINDS: tuple[tuple[type, str, type], ...] = (
     (spouts.CommitterTransactionalSpout, "transactional, with committing emitters", spouts.TransactionalCoordinator),

@@ -25,6 +25,11 @@ TIMEOUT_S = 30.0  # the longest time that one side waits for the other
 _LONGEST_FRAME = (1 << 31) - 1
 
 
+_log = logging.getLogger("anchorbolt.engine")
+
+_TIMEOUT_S = 2.0
+
+
 class IntakeAddress(NamedTuple):
     """Where the driver listens, and the secret that a task shows. Pickled to the tasks."""
 
@@ -113,11 +118,6 @@ def read_frame(file: BufferedIOBase, longest: int) -> bytes:
     if len(size) < 4 or len(data) < length:
         raise ConnectionError("the other side has closed the connection")
     return data
-
-
-_log = logging.getLogger("anchorbolt.engine")
-
-_TIMEOUT_S = 2.0
 
 
 def report_long_calls(address: IntakeAddress | None) -> None:

@@ -30,6 +30,10 @@ _log = logging.getLogger("anchorbolt.engine")
 _SECRET_BYTES = 32
 
 
+_FRESH_S = 6.0
+"""A worker tells of a call every two seconds. One that has not told for so long has ended."""
+
+
 class WorkerServer(LimitedServer):
     """Answers requests of tasks, with a thread for each task that asks."""
 
@@ -110,10 +114,6 @@ class IntakeServer(WorkerServer):
             yield pack([chunk.stream, chunk.size, roots.tobytes(), spouts.rich.packed_ids(chunk)])
             yield chunk.payload
         yield b""
-
-
-_FRESH_S = 6.0
-"""A worker tells of a call every two seconds. One that has not told for so long has ended."""
 
 
 def call_server(session: SparkSession) -> "CallServer | None":

@@ -20,6 +20,11 @@ _RELATION = "StreamingRelationV2"
 _TOPICS = {"subscribe": "topic", "subscribePattern": "topics like", "assign": "partitions"}
 
 
+_LOSS = re.compile(r"KAFKA_DATA_LOSS|Some data may have been lost because they are not available in Kafka any more")
+
+_REASON = re.compile(r"failOnDataLoss[\"'`]? to [\"'`]?false[\"'`]?\.\s*(?:Reason:\s*)?(?P<reason>\S.*)")
+
+
 @dataclass(frozen=True)
 class KafkaSource:
     """What a spout reads."""
@@ -87,10 +92,6 @@ def explained_failure(text: str, sources: Callable[[], Sequence[KafkaSource]]) -
         f"a topic of Kafka does not exist: {where}. Create the topic, or correct its name in the spout's source.",
         component=component,
     )
-
-
-_LOSS = re.compile(r"KAFKA_DATA_LOSS|Some data may have been lost because they are not available in Kafka any more")
-_REASON = re.compile(r"failOnDataLoss[\"'`]? to [\"'`]?false[\"'`]?\.\s*(?:Reason:\s*)?(?P<reason>\S.*)")
 
 
 def explained_loss(text: str, txid: int) -> str | None:

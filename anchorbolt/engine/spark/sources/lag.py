@@ -23,6 +23,12 @@ _LISTED_ONCE = "allFilesForTriggerAvailableNow"
 _has_failed = False
 
 
+_BETWEEN_LOOKS_S = 1.0  # Spark's progress takes several calls to the JVM: not after each of many short waves
+
+ALL_SPOUTS = ""
+"""The name for the lag of all sources together, if a spout has several: Spark does not say which source is whose."""
+
+
 def waiting_files(query: StreamingQuery) -> Sequence[int | None]:
     """Return how many files wait, source by source; None for another source than files, or if Spark does not keep them.
 
@@ -57,12 +63,6 @@ def _private(source: Any, name: str) -> Any:
     field = source.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field.get(source)
-
-
-_BETWEEN_LOOKS_S = 1.0  # Spark's progress takes several calls to the JVM: not after each of many short waves
-
-ALL_SPOUTS = ""
-"""The name for the lag of all sources together, if a spout has several: Spark does not say which source is whose."""
 
 
 @dataclass(frozen=True)
