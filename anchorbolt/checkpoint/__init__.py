@@ -9,6 +9,6 @@ Read the modules in this order:
 5. `startup`, `recovery`: the reasons to refuse a start, and the plan of the recovery;
 6. `namespaces`, `outbox`: commit the state, and publish the rows of the sinks;
 7. `custom_state`: the checkpoint of custom states;
-8. `letters`: dead letters; `message_ids`: the messages of rich spouts in a record;
+8. `letters`: dead letters;
 9. `ports`: the interface that an engine implements. What runs in tasks is in `engine.task.executors`.
 """

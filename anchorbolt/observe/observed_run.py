@@ -15,7 +15,7 @@ from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.driver.waves import RunStatus
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.throttle import Throttle
+from anchorbolt.engine.spouts.throttle import Throttle
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files import Folder
 from anchorbolt.observe.figures.run_figures import RunFigures

@@ -14,7 +14,7 @@ from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.driver.waves import RunStatus, Waves
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.open_trees import check_spouts_left_out
+from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
 from anchorbolt.files import Folder
 from anchorbolt.observe.observed_run import ObservedRun
 from anchorbolt.run.start import RunStart

@@ -13,7 +13,7 @@ from typing import Any
 
 from anchorbolt.engine.local.batches import LocalBatchRunner
 from anchorbolt.engine.local.runner import LocalRunner, LocalSource, TemporaryDirectory, read_files
-from anchorbolt.engine.sources.driver_spouts import Clock
+from anchorbolt.engine.spouts.driver_spouts import Clock
 from anchorbolt.files import join
 from anchorbolt.run.handle import RunHandle, WaveListener
 from anchorbolt.run.preparation import prepare_plan

@@ -11,8 +11,8 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.engine import RunHandle
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.pump import Pump
-from anchorbolt.engine.sources import rich_spouts
-from anchorbolt.engine.sources.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts import rich_spouts
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster

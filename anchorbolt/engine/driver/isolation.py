@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from anchorbolt.acker.verdict import Failure
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Others, Probe, Round
-from anchorbolt.engine.sources.rich_spouts import RichSpouts
+from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WorkerLost
 from anchorbolt.serialization import unpack
-from anchorbolt.tracking.verdict import Failure
 
 _END = 1 << 64
 _ALONE = 2  # rounds with one tuple alone

@@ -12,7 +12,7 @@ from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.wave_report import summarise
 from anchorbolt.engine.driver.waves import WaveCommitted, Waves
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.driver_spouts import Clock, DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.stream import Spout
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.sources.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
-from anchorbolt.engine.sources.rich_spouts import RichSpouts
+from anchorbolt.engine.spouts.failed_trees import FailedTree
+from anchorbolt.engine.spouts.rich_spouts import RichSpouts
+from anchorbolt.engine.spouts.settled_messages import TaskMessages
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.metrics.distribution import Distribution
-from anchorbolt.tracking.failed_trees import FailedTree
-from anchorbolt.tracking.settled_messages import TaskMessages
 
 PHASES = ("source", "compute", "prepare", "decide", "commit")
 """The phases of a wave, in their order; a `WaveReport` has the time of each as `…_ms`."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import cloudpickle
 
+from anchorbolt.acker.stored_trees import TREE_HEADER
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.batches.hand_off import HandOffs, Unpickler
@@ -32,7 +33,6 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
-from anchorbolt.tracking.stored_trees import TREE_HEADER
 
 _TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespaces", "state_positions"}
 

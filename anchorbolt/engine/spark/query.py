@@ -20,12 +20,12 @@ from anchorbolt.engine.driver.pause import Pause
 from anchorbolt.engine.driver.wave_report import summarise
 from anchorbolt.engine.driver.waves import WaveCommitted
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.sources.files import SourceFiles, files_with_undecoded_text
 from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, explained_loss, kafka_sources
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.value_checks import UNDECODED
 from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, UnsupportedValue, WaveFailed
 from anchorbolt.files import Folder, local_path

@@ -11,7 +11,6 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.intake.server import IntakeServer, call_server
 from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
 from anchorbolt.engine.spark.query import WaveQuery
@@ -22,6 +21,7 @@ from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.watchdog import LongCall, long_calls

@@ -13,14 +13,14 @@ from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.replays import Replays
+from anchorbolt.engine.spouts.replays import Replays
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.declaration import DEFAULT_STREAM
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.sources.rich_spouts import NewHost, RichSpouts
+    from anchorbolt.engine.spouts.rich_spouts import NewHost, RichSpouts
 
 Clock = Callable[[], float]
 
@@ -54,7 +54,7 @@ class DriverSpouts:
         self.replays = None if letters is None else Replays(plan, letters)
         self.rich: RichSpouts | None = None
         if plan.rich_spout_tasks:
-            from anchorbolt.engine.sources.rich_spouts import RichSpouts  # NumPy: only where it is needed
+            from anchorbolt.engine.spouts.rich_spouts import RichSpouts  # NumPy: only where it is needed
 
             hosts = {} if new_host is None else {"new_host": new_host}
             self.rich = RichSpouts(plan, clock, self.notify, **hosts)

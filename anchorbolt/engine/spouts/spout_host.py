@@ -5,13 +5,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from anchorbolt.acker.in_flight import FailedMessage
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.flow_control import FlowControl
-from anchorbolt.engine.sources.hosted_spout import HostedSpout, Step
+from anchorbolt.engine.spouts.flow_control import FlowControl
+from anchorbolt.engine.spouts.hosted_spout import HostedSpout, Step
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import AnchorboltError
-from anchorbolt.tracking.in_flight import FailedMessage
 
 _log = logging.getLogger("anchorbolt.engine")
 

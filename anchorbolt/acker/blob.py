@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, is_ascending
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots, is_ascending
 
 MOST_TASKS = 1 << 16
 """A task's id must be below this: it is stored in 2 bytes."""

@@ -8,6 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from anchorbolt.acker import ledger, stored_trees
+from anchorbolt.acker.blob import decode_blob
+from anchorbolt.acker.contributions import Contributions
+from anchorbolt.acker.ledger import merge
+from anchorbolt.acker.placement import acker_of, apply_moves, moves_to
+from anchorbolt.acker.stored_tree import OpenTree
+from anchorbolt.acker.stored_trees import TreeState, tree_state
+from anchorbolt.acker.verdict import Verdict
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
@@ -15,15 +23,7 @@ from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.ids import IdSource, ids_of
 from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
 from anchorbolt.streams.tuple import Item, union
-from anchorbolt.tracking import ledger, stored_trees
-from anchorbolt.tracking.blob import decode_blob
-from anchorbolt.tracking.contributions import Contributions
-from anchorbolt.tracking.ledger import merge
-from anchorbolt.tracking.placement import acker_of, apply_moves, moves_to
-from anchorbolt.tracking.stored_tree import OpenTree
-from anchorbolt.tracking.stored_trees import TreeState, tree_state
-from anchorbolt.tracking.verdict import Verdict
-from tests.tracking.whole_trees import Expected, Node, Tree, WholeTrees
+from tests.acker.whole_trees import Expected, Node, Tree, WholeTrees
 
 SPOUTS = (1, 2)
 BOLTS = (3, 4, 5)

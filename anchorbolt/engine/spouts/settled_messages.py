@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from anchorbolt.metrics.distribution import Distribution
 
 if TYPE_CHECKING:
+    from anchorbolt.acker.in_flight import Emitter, Settlement
     from anchorbolt.checkpoint.ports import TaskKey
-    from anchorbolt.tracking.in_flight import Emitter, Settlement
 
 
 class TaskMessages(NamedTuple):

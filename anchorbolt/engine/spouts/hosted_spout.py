@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
+from anchorbolt.acker.in_flight import FailedMessage
+from anchorbolt.acker.redelivery import Known, Redelivery
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.flow_control import FlowControl
+from anchorbolt.engine.spouts.flow_control import FlowControl
 from anchorbolt.engine.task.emitter import new_router
 from anchorbolt.engine.task.messages import TaskReport, reported_error
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
-from anchorbolt.tracking.in_flight import FailedMessage
-from anchorbolt.tracking.redelivery import Known, Redelivery
 from anchorbolt.util.messages import user_traceback
 
 _log = logging.getLogger("anchorbolt.engine")

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from anchorbolt.acker.blob import Contribution, decode_blob
+from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams.ids import ids_of
 from anchorbolt.streams.lineage import Lineage
 from anchorbolt.streams.tuple import StreamHeader, TrackedTuple, TupleHandle, receiver_key
 from anchorbolt.streams.tuple_batch import TupleBatch
-from anchorbolt.tracking.blob import Contribution, decode_blob
-from anchorbolt.tracking.task_tracker import TaskTracker
 
 
 def a_tracker(*, keeps_failures: bool = False) -> TaskTracker:

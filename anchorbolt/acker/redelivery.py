@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from anchorbolt.checkpoint.message_ids import AckedMessages, id_key, id_keys, id_of
-from anchorbolt.tracking.in_flight import FailedMessage, Settlement
+from anchorbolt.acker.in_flight import FailedMessage, Settlement
+from anchorbolt.acker.message_ids import AckedMessages, id_key, id_keys, id_of
 
 DecidedPart = tuple[AckedMessages, Sequence[Any]]
 """Messages that a decision acks: as the record has them, and their ids."""

@@ -1,10 +1,10 @@
 """The state of one acker, which is committed with the wave: its open trees, by root."""
 
+from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.tracking.stored_tree import OpenTree, OpenTreeCodec, RootCodec
 
 _CACHE_ENTRIES = 32_768
 _PENDING_ENTRIES = 16_384

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.checkpoint import message_ids
-from anchorbolt.checkpoint.message_ids import AckedMessages
+from anchorbolt.acker import message_ids
+from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.errors import UnsupportedValue
 
 IDS = st.lists(st.integers(-5, 5) | st.integers(), max_size=30) | st.lists(

@@ -4,12 +4,12 @@ import tracemalloc
 
 import numpy as np
 
+from anchorbolt.acker.in_flight import InFlight
+from anchorbolt.acker.sorted_roots import NO_ROOTS
+from anchorbolt.acker.stored_tree import OpenTree
+from anchorbolt.acker.verdict import Verdict
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk
-from anchorbolt.tracking.in_flight import InFlight
-from anchorbolt.tracking.sorted_roots import NO_ROOTS
-from anchorbolt.tracking.stored_tree import OpenTree
-from anchorbolt.tracking.verdict import Verdict
 
 
 def test_a_tree_of_an_earlier_run_has_the_time_out_of_this_one() -> None:

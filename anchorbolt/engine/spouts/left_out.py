@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from anchorbolt.acker.verdict import Verdict
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.task.messages import ReportedError, TaskReport
-from anchorbolt.tracking.verdict import Verdict
 
 
 class LeftOut:

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import NamedTuple
 
+from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
 from anchorbolt.checkpoint.decision import DecisionRecord, carried_spout_tasks
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import TopologyError
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.streams.declaration import ACKER_ID
-from anchorbolt.tracking.stored_tree import OpenTree, OpenTreeCodec, RootCodec
 
 _log = logging.getLogger("anchorbolt.engine")
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
+from anchorbolt.acker.stored_trees import tree_state
 from anchorbolt.errors import CodecMismatch, SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.state_backends.contract import Fence, StagedSlice
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
-from anchorbolt.tracking.stored_tree import OpenTree, OpenTreeCodec, RootCodec
-from anchorbolt.tracking.stored_trees import tree_state
 
 ROOTS = st.integers(0, 2**64 - 1)
 TASKS = st.integers(0, 2**16 - 1)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anchorbolt.acker.emission_times import OpenTrees, counts_by_time
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, is_in, union_of
+from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.streams.ids import IdSource, ids_of
-from anchorbolt.tracking.emission_times import OpenTrees, counts_by_time
-from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots, is_in, union_of
-from anchorbolt.tracking.verdict import Failure, Verdict
 
 
 class RootedChunk(NamedTuple):

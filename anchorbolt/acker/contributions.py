@@ -7,8 +7,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from anchorbolt.tracking.blob import MOST_TASKS, Contribution, Failed, Opened, encode_blob
-from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots, union_of, xor_by_root
+from anchorbolt.acker.blob import MOST_TASKS, Contribution, Failed, Opened, encode_blob
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, union_of, xor_by_root
 from anchorbolt.util.messages import printable
 
 _REASON_CHARACTERS = 4_000

@@ -17,9 +17,8 @@ from typing import Protocol
 
 import numpy as np
 
-from anchorbolt.errors import SerializationError
-from anchorbolt.tracking.blob import Contribution
-from anchorbolt.tracking.sorted_roots import (
+from anchorbolt.acker.blob import Contribution
+from anchorbolt.acker.sorted_roots import (
     NO_ROOTS,
     Roots,
     highest_by_root,
@@ -29,8 +28,9 @@ from anchorbolt.tracking.sorted_roots import (
     value_of,
     xor_by_root,
 )
-from anchorbolt.tracking.stored_tree import OpenTree
-from anchorbolt.tracking.verdict import Failure, Verdict
+from anchorbolt.acker.stored_tree import OpenTree
+from anchorbolt.acker.verdict import Failure, Verdict
+from anchorbolt.errors import SerializationError
 
 _RANGE_ROOTS = 32_768
 """About so many roots of contributions are merged at a time."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.sources.throttle import SpoutLoad, Throttle, ThrottleTimes
+from anchorbolt.engine.spouts.throttle import SpoutLoad, Throttle, ThrottleTimes
 
 _FIRST_TUPLES = 1000
 """As many wait at most before a wave has shown how fast the bolts are: the first waves must not last for minutes."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from anchorbolt.tracking.sorted_roots import Roots, is_in, places_of
+from anchorbolt.acker.sorted_roots import Roots, is_in, places_of
 
 Times = NDArray[np.float64]
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots
-from anchorbolt.tracking.stored_tree import OpenTree
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
+from anchorbolt.acker.stored_tree import OpenTree
 
 
 class Failure(NamedTuple):

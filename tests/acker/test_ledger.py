@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from anchorbolt.acker import ledger
+from anchorbolt.acker.blob import Contribution, decode_blob
+from anchorbolt.acker.contributions import Contributions
+from anchorbolt.acker.ledger import merge
+from anchorbolt.acker.stored_tree import OpenTree
+from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.errors import SerializationError
 from anchorbolt.streams.ids import ids_of
-from anchorbolt.tracking import ledger
-from anchorbolt.tracking.blob import Contribution, decode_blob
-from anchorbolt.tracking.contributions import Contributions
-from anchorbolt.tracking.ledger import merge
-from anchorbolt.tracking.stored_tree import OpenTree
-from anchorbolt.tracking.verdict import Failure, Verdict
 
 BEFORE = OpenTree(ack_val=5, spout_task=1, holder=4, msg_id=b"m")
 

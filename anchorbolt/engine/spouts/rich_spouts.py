@@ -6,16 +6,24 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from anchorbolt.acker.in_flight import Emitter, FailedMessage, InFlight, RootedChunk
+from anchorbolt.acker.message_ids import AckedMessages
+from anchorbolt.acker.placement import moves_to
+from anchorbolt.acker.redelivery import DecidedPart, Redelivery
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
+from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.checkpoint.decision import Acked, DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
-from anchorbolt.checkpoint.message_ids import AckedMessages
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.flow_control import FlowControl, WaveLoad
-from anchorbolt.engine.sources.left_out import LeftOut, verdicts_of
-from anchorbolt.engine.sources.open_trees import KEPT, open_trees
-from anchorbolt.engine.sources.spout_host import SpoutHost
-from anchorbolt.engine.sources.throttle import Throttle, loads_of
+from anchorbolt.engine.spouts.failed_messages import FailedMessages
+from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, timed_out
+from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.spouts.left_out import LeftOut, verdicts_of
+from anchorbolt.engine.spouts.open_trees import KEPT, open_trees
+from anchorbolt.engine.spouts.settled_messages import TaskMessages, acked_of, by_spout, complete_ms, messages_by_task
+from anchorbolt.engine.spouts.spout_host import SpoutHost
+from anchorbolt.engine.spouts.throttle import Throttle, loads_of
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced
@@ -24,14 +32,6 @@ from anchorbolt.serialization import unpack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.streams.declaration import ACKER_ID
-from anchorbolt.tracking.failed_messages import FailedMessages
-from anchorbolt.tracking.failed_trees import FailedTree, failed_trees, timed_out
-from anchorbolt.tracking.in_flight import Emitter, FailedMessage, InFlight, RootedChunk
-from anchorbolt.tracking.placement import moves_to
-from anchorbolt.tracking.redelivery import DecidedPart, Redelivery
-from anchorbolt.tracking.settled_messages import TaskMessages, acked_of, by_spout, complete_ms, messages_by_task
-from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots
-from anchorbolt.tracking.verdict import Failure, Verdict
 from anchorbolt.util.messages import counted, shortened
 
 _log = logging.getLogger("anchorbolt.engine")

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anchorbolt.acker.blob import Contribution, decode_blob
+from anchorbolt.acker.contributions import Contributions
+from anchorbolt.acker.placement import acker_of, apply_moves, moves_to
+from anchorbolt.acker.stored_tree import OpenTree
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.tracking.blob import Contribution, decode_blob
-from anchorbolt.tracking.contributions import Contributions
-from anchorbolt.tracking.placement import acker_of, apply_moves, moves_to
-from anchorbolt.tracking.stored_tree import OpenTree
 
 NUMBERS = st.integers(0, 2**64 - 1)
 FEW_ROOTS = st.sampled_from([1, 2, 3, 4, 2**63, 2**64 - 1])

@@ -7,14 +7,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anchorbolt.acker.emission_times import OpenTrees, counts_by_time, times_of
+from anchorbolt.acker.in_flight import InFlight, Settlement
+from anchorbolt.acker.sorted_roots import Roots
+from anchorbolt.acker.stored_tree import OpenTree
+from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk, StreamIntake
 from anchorbolt.streams.ids import ids_of
-from anchorbolt.tracking.emission_times import OpenTrees, counts_by_time, times_of
-from anchorbolt.tracking.in_flight import InFlight, Settlement
-from anchorbolt.tracking.sorted_roots import Roots
-from anchorbolt.tracking.stored_tree import OpenTree
-from anchorbolt.tracking.verdict import Failure, Verdict
 
 MARKS = [(2, 10.0), (3, 11.0), (6, 12.5)]  # 2 tuples at 10 s, 1 at 11 s, 3 at 12.5 s
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from anchorbolt.acker.contributions import Contributions
+from anchorbolt.acker.verdict import Failure
 from anchorbolt.bolts.tracked_collector import Anchor, TrackedOutputCollector, roots_of
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams.ids import IdSource, number_of
 from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
 from anchorbolt.streams.tuple import ACKED, Item, TrackedTuple
-from anchorbolt.tracking.contributions import Contributions
-from anchorbolt.tracking.verdict import Failure
 from anchorbolt.util.messages import printable
 
 _FEW_WAITING = 4_096  # tuples that wait to be settled; among so few, it is not worth while to look for settled ones

@@ -4,10 +4,10 @@ import time
 from collections.abc import Container, Mapping
 from typing import Any
 
+from anchorbolt.acker.in_flight import Emitter, FailedMessage, Settlement
+from anchorbolt.acker.message_ids import id_key
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
-from anchorbolt.checkpoint.message_ids import id_key
 from anchorbolt.spouts.intake import Chunk
-from anchorbolt.tracking.in_flight import Emitter, FailedMessage, Settlement
 
 _MOST = 100_000  # counts that are kept: a source that gives failed messages new ids would have them grow for ever
 

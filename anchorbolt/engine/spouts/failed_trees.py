@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
+    from anchorbolt.acker.in_flight import Emitter, Settlement
     from anchorbolt.checkpoint.ports import TaskKey
-    from anchorbolt.tracking.in_flight import Emitter, Settlement
 
 # Bounds of a report: a run keeps the latest 1000.
 _MOST_TREES = 100

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
+from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.tracking.stored_tree import OpenTree, OpenTreeCodec
 
 _CODEC = OpenTreeCodec()
 
