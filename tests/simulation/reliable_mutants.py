@@ -24,8 +24,6 @@ a tuple that its task holds is not added to its trees
     acker.task_tracker.blobs: self._news.hold(...) -> pass
 a tuple of an earlier wave that is acked by its handle stays in its trees
     acker.task_tracker._settle: self._news.release(...) -> pass
-a tuple that is acked by its handle in its own wave stays held
-    acker.task_tracker._settle: own.status = ACKED -> pass
 
 # Where a tree is kept.
 a tree that moves to another acker stays in the first one, too
