@@ -174,3 +174,13 @@ def test_a_handle_of_a_tuple_that_was_acked_in_this_wave_is_refused(
     with pytest.raises(TopologyError) as caught:
         tracker.take_settled(collector, arrived, lineage)
     assert caught.value.component == "join"
+
+
+def test_a_tuple_whose_handle_was_acked_in_this_wave_is_acked(collector: TrackedOutputCollector) -> None:
+    tracker, blob = a_tracker(), a_blob(5, ["a"])
+    [tup] = tuples = blob.tracked_tuples()
+    tracker.take_settled(collector, tuples, blob.lineage)
+    collector.ack(tup.handle)
+    tracker.take_settled(collector, [], None)
+    with pytest.raises(TopologyError):
+        collector.ack(tup)
