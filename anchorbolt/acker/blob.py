@@ -48,7 +48,7 @@ class Contribution(NamedTuple):
 
     task_id: int
     roots: Roots = NO_ROOTS
-    xors: Roots = NO_ROOTS  # beside `roots`: XOR of the ids that the task came to hold, or let go of; never zero
+    xors: Roots = NO_ROOTS  # beside `roots`: XOR of the ids of tuples newly held or released; never zero
     held: Roots = NO_ROOTS  # trees with a tuple that was executed in this wave, and neither acked nor failed
     reset: Roots = NO_ROOTS  # trees that get the whole time-out again
     expired: Roots = NO_ROOTS  # trees whose time is over

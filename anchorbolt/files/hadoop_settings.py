@@ -8,12 +8,11 @@ import re
 
 from anchorbolt.errors import ConfigError
 from anchorbolt.files.hadoop_s3 import SettingReader, Settings, s3
-from anchorbolt.files.paths import Uri, uri_of
+from anchorbolt.files.paths import S3_SCHEMES, Uri, uri_of
 from anchorbolt.files.stores import Option, Store
 
 _ANY_HOST = ("", "0.0.0.0", "[::]", "::")
 _HAS_PORT = re.compile(r":[0-9]+$")
-_S3 = ("s3a", "s3")
 _WEB_PORT, _SECURE_WEB_PORT = 9870, 9871  # Hadoop's own defaults for `dfs.namenode.http-address` and `…https-address`
 
 
@@ -32,7 +31,7 @@ def store_of(location: str, get: SettingReader, get_secret: SettingReader, user:
     uri = uri_of(location)
     if uri is not None and uri.scheme == "hdfs":
         return _hdfs(uri, Settings(get, get_secret), user)
-    if uri is None or uri.scheme not in _S3:
+    if uri is None or uri.scheme not in S3_SCHEMES:
         raise cannot_be_used(location)
     return s3(uri, get, get_secret)
 
@@ -40,7 +39,7 @@ def store_of(location: str, get: SettingReader, get_secret: SettingReader, user:
 def is_known(location: str) -> bool:
     """Return whether a remote location, qualified, is on a kind of file system that runs can use."""
     uri = uri_of(location)
-    return uri is not None and uri.scheme in ("hdfs", *_S3)
+    return uri is not None and uri.scheme in ("hdfs", *S3_SCHEMES)
 
 
 def cannot_be_used(location: str) -> ConfigError:

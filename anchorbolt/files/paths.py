@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from anchorbolt.errors import ConfigError
 
+S3_SCHEMES = ("s3a", "s3")
+
 # As in Hadoop's `Path`, `%`, `?` and `#` have no meaning. A scheme of one letter is a Windows drive.
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//(?P<authority>[^/]*))?(?P<path>.*)", re.DOTALL)
 # A container or a user, and hosts with their ports.

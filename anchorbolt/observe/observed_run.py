@@ -46,9 +46,6 @@ class Run(Protocol):
     @property
     def recovery(self) -> RecoveryReport: ...
 
-    @property
-    def reports(self) -> Sequence[WaveReport]: ...
-
 
 class ObservedRun:
     """The part of a `RunHandle` that only tells. Thread-safe."""

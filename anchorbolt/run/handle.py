@@ -87,7 +87,7 @@ class RunHandle:
         threading.Thread(target=self._watch, name="anchorbolt-run", daemon=True).start()
 
     def observe(self) -> ObservedRun:
-        """Return what the run tells of itself beyond what is here: figures, history, the wave that runs now."""
+        """Return the rest that is known of the run: figures, history, the wave that runs now."""
         return self._observed
 
     @property

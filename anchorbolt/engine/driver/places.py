@@ -17,13 +17,10 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.probe import OF_DRIVER, Cause, Probed, cause_of, probe_places
 from anchorbolt.errors import ConfigError, LocationUnavailable
 from anchorbolt.files import Folder, Locations, join, local_path
-from anchorbolt.files.paths import on_one_file_system, uri_of
+from anchorbolt.files.paths import S3_SCHEMES, on_one_file_system, uri_of
 from anchorbolt.util.retry import RetryPolicy
 
 CANNOT_WRITE = "cannot be written by the driver"
-
-_S3 = ("s3a", "s3")
-
 
 LOCATION = "topology.checkpoint.location"
 
@@ -68,7 +65,7 @@ def _advice(place: Place, cause: str) -> str:
     if cause == Cause.GONE:
         return f"Create the bucket, or {another} a location in another one."
     uri = uri_of(place.location)
-    if cause == Cause.ACCESS and uri is not None and uri.scheme in _S3:
+    if cause == Cause.ACCESS and uri is not None and uri.scheme in S3_SCHEMES:
         return (
             "Set keys that may read, write and delete there, in spark-defaults.conf: fs.s3a.access.key and "
             "fs.s3a.secret.key, or fs.s3a.aws.credentials.provider, each with spark.hadoop. before its name. Those of "

@@ -105,7 +105,7 @@ class Rounds:
 
 @contextmanager
 def failing_as_wave(what: str, txid: int) -> Iterator[None]:
-    """Raise `WaveFailed` for what is no error of Anchorbolt's own."""
+    """Raise `WaveFailed` in place of any exception that is not one of Anchorbolt's."""
     try:
         yield
     except AnchorboltError:

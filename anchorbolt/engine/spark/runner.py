@@ -11,7 +11,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spark.intake.server import IntakeServer, call_server
+from anchorbolt.engine.spark.intake.server import IntakeServer, call_server, calls_everywhere
 from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runs import live_runs
@@ -24,7 +24,7 @@ from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport
-from anchorbolt.engine.task.watchdog import LongCall, long_calls
+from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files import Folder
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
@@ -106,8 +106,7 @@ class SparkRunner:
         return self.jobs.progress()
 
     def long_calls(self) -> Sequence[LongCall]:
-        told = () if self.calls is None else self.calls.calls()
-        return sorted([*long_calls(self._plan.topology), *told], key=lambda each: -each.seconds)
+        return calls_everywhere(self._plan.topology, self.calls)
 
     def close_instances(self) -> None:
         """Have the workers call `cleanup` on the instances that they keep; leave nothing in Spark or on the driver."""

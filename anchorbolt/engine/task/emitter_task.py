@@ -38,7 +38,6 @@ _WAITING = 4
 
 _Put = Callable[[list[Envelope]], None]
 
-
 Told = Mapping[int, bytes | None]
 """By partition: the packed metadata of its batch; None if the batch has nothing of the partition."""
 

@@ -9,10 +9,7 @@ from typing import Any, BinaryIO
 from anchorbolt.files.hadoop.hadoop_errors import hadoop_errors
 from anchorbolt.files.hadoop.jvm import Hadoop
 from anchorbolt.files.local_folder import different_file_systems
-from anchorbolt.files.paths import join, on_one_file_system
-
-# They show a file only when it is closed, and then all of it; they rename by copying.
-_OBJECT_STORES = {"s3a", "s3"}
+from anchorbolt.files.paths import S3_SCHEMES, join, on_one_file_system
 
 _ABORTABLE = "fs.capability.outputstream.abortable"
 _CHUNK_BYTES = 1 << 20
@@ -27,7 +24,8 @@ class HadoopFolder:
         self._hadoop = hadoop
         with hadoop_errors():
             self._fs = hadoop.file_system(location)
-            self._is_object_store = self._fs.getUri().getScheme() in _OBJECT_STORES
+            # It shows a file only when it is closed, and then all of it; it renames by copying.
+            self._is_object_store = self._fs.getUri().getScheme() in S3_SCHEMES
         self._made: set[str] = set()
 
     def read(self, name: str) -> bytes | None:

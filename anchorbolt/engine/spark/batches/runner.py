@@ -15,14 +15,14 @@ from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
-from anchorbolt.engine.spark.intake.server import BatchServer, call_server
+from anchorbolt.engine.spark.intake.server import BatchServer, call_server, calls_everywhere
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.engine.task.watchdog import LongCall, long_calls
+from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 
 _POOL = "spark.scheduler.pool"
@@ -92,8 +92,7 @@ class SparkBatchRunner:
         return self.jobs.progress()
 
     def long_calls(self) -> Sequence[LongCall]:
-        told = () if self.calls is None else self.calls.calls()
-        return sorted([*long_calls(self._plan.topology), *told], key=lambda each: -each.seconds)
+        return calls_everywhere(self._plan.topology, self.calls)
 
     def close_instances(self) -> None:
         """Have the workers close the emitters and bolts that they keep."""

@@ -19,7 +19,7 @@ from anchorbolt.engine.spark.intake.client import TIMEOUT_S, IntakeAddress, fram
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.emitter_task import BatchDriver
 from anchorbolt.engine.task.messages import as_failure
-from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.state import Fence
@@ -123,6 +123,12 @@ def call_server(session: SparkSession) -> "CallServer | None":
     except ConfigError as error:
         _log.warning("calls of workers that do not return are not shown: %s", error)
         return None
+
+
+def calls_everywhere(topology: str, server: "CallServer | None") -> Sequence[LongCall]:
+    """Return the calls that have not returned for two seconds, of this process and of the workers, longest first."""
+    told = () if server is None else server.calls()
+    return sorted([*long_calls(topology), *told], key=lambda each: -each.seconds)
 
 
 class CallServer(WorkerServer):
