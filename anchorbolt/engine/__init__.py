@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.driver.wave_report import WaveReport
-    from anchorbolt.engine.driver.waves import RunStatus
+    from anchorbolt.engine.driver.loop import RunStatus
+    from anchorbolt.engine.spouts.wave_report import WaveReport
     from anchorbolt.run.handle import RunHandle
     from anchorbolt.run.local_cluster import LocalCluster
     from anchorbolt.run.spark_cluster import SparkCluster
@@ -26,8 +26,8 @@ __getattr__ = lazy_names(
     {
         "LocalCluster": "anchorbolt.run.local_cluster",
         "RunHandle": "anchorbolt.run.handle",
-        "RunStatus": "anchorbolt.engine.driver.waves",
+        "RunStatus": "anchorbolt.engine.driver.loop",
         "SparkCluster": "anchorbolt.run.spark_cluster",
-        "WaveReport": "anchorbolt.engine.driver.wave_report",
+        "WaveReport": "anchorbolt.engine.spouts.wave_report",
     },
 )

@@ -10,12 +10,12 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.driver.changed_attributes import ChangedAttributes
+from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.store_watch import StoreWatch
-from anchorbolt.engine.driver.wave_report import WaveReport
-from anchorbolt.engine.driver.waves import RunStatus
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.throttle import Throttle
+from anchorbolt.engine.spouts.wave_report import WaveReport
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files import Folder
 from anchorbolt.observe.figures.run_figures import RunFigures

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.spout import CommittedWave, RecoveryReport
 from anchorbolt.engine.driver import committed_state
+from anchorbolt.engine.driver.loop import RunStatus, WaveLoop
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
 from anchorbolt.engine.driver.store_watch import StoreWatch
-from anchorbolt.engine.driver.wave_report import WaveReport
-from anchorbolt.engine.driver.waves import RunStatus, Waves
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
+from anchorbolt.engine.spouts.wave_report import WaveReport
 from anchorbolt.files import Folder
 from anchorbolt.observe.observed_run import ObservedRun
 from anchorbolt.run.start import RunStart
@@ -38,14 +38,13 @@ class RunHandle:
         plan: ExecutionPlan,
         folder: Folder,
         runner: Runner,
-        waves: Waves,
         listener: WaveListener | None,
         *,
         until_empty: bool,
         keeps_history: bool = True,
         start: RunStart | None = None,
     ) -> None:
-        """Called by an engine: recover, and start the waves.
+        """Called by an engine: recover, and start the loop of its waves.
 
         `listener` is called after each committed wave. Without `keeps_history`, nobody can read a history later.
         `start` shows what the engine has waited for until now.
@@ -53,7 +52,7 @@ class RunHandle:
         self._start = start or RunStart(plan.topology, plan.settings)
         self._plan = plan
         self._runner = runner
-        self._waves = waves
+        self._loop = WaveLoop(runner.sources)
         self._listener = listener
         self._stop_requested = threading.Event()
         self._ended = threading.Event()
@@ -70,16 +69,18 @@ class RunHandle:
             self._start.close()
             runner.close_instances()
             raise
-        self._watch_of_store = StoreWatch(plan, self._spout, waves.stop)
+        self._watch_of_store = StoreWatch(plan, self._spout, self._loop.stop)
         self._observed = ObservedRun(self, plan, runner, self._spout, self._watch_of_store)
         try:
             self._start.show(self)
             self._recovery = self._spout.recover(
-                waves.query_id(), accept_new=plan.settings.accept_new_query, accept_loss=plan.settings.accept_state_loss
+                self._loop.query_id(),
+                accept_new=plan.settings.accept_new_query,
+                accept_loss=plan.settings.accept_state_loss,
             )
             check_spouts_left_out(plan, self._spout.record)
             self._observed.recovered(folder if keeps_history else None)
-            waves.start(self._spout, self._add, until_empty=until_empty)
+            self._loop.open(self._spout, self._add, until_empty=until_empty)
             self._watch_of_store.claimed(self._recovery.generation)
         except BaseException:
             self._clean_up()
@@ -128,7 +129,7 @@ class RunHandle:
     @property
     def pausing(self) -> bool:
         """Whether the run is paused, but waves still run for what is in flight."""
-        return self.paused and not self._waves.wait_until_paused(0)
+        return self.paused and not self._loop.wait_until_paused(0)
 
     @property
     def metrics_address(self) -> str | None:
@@ -163,7 +164,7 @@ class RunHandle:
         Waits at most `timeout` seconds, but not at all if an `on_wave` listener calls it. May be called repeatedly.
         """
         self._stop_requested.set()
-        return self._ended.wait(timeout if self._waves.stop() else 0)
+        return self._ended.wait(timeout if self._loop.stop() else 0)
 
     def pause(self, timeout: float | None = None) -> bool:
         """Finish the current wave, if any, and begin no other until `resume`; return whether no wave runs any more.
@@ -181,8 +182,8 @@ class RunHandle:
         """
         with self._pause_lock:
             self._paused = True
-            self._waves.pause()
-        in_time = self._waves.wait_until_paused(0 if self._listening == threading.get_ident() else timeout)
+            self._loop.pause()
+        in_time = self._loop.wait_until_paused(0 if self._listening == threading.get_ident() else timeout)
         return in_time and self.paused
 
     def resume(self) -> None:
@@ -192,7 +193,7 @@ class RunHandle:
         """
         with self._pause_lock:
             self._paused = False
-            self._waves.resume()
+            self._loop.resume()
 
     def state(self, component: str) -> dict[Any, Any]:
         """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
@@ -254,7 +255,7 @@ class RunHandle:
 
     def _wait(self) -> BaseException | None:
         try:
-            failure = self._waves.wait()
+            failure = self._loop.run()
         except BaseException as error:
             failure = error
         self._watch_of_store.close()

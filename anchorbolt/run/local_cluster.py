@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from anchorbolt.engine.local.batches import LocalBatchRunner
-from anchorbolt.engine.local.runner import LocalRunner, LocalSource, TemporaryDirectory, read_files
+from anchorbolt.engine.local.runner import LocalRunner, TemporaryDirectory, read_files
 from anchorbolt.engine.spouts.driver_spouts import Clock
 from anchorbolt.files import join
 from anchorbolt.run.handle import RunHandle, WaveListener
@@ -71,7 +71,5 @@ class LocalCluster:
         handle = partial(RunHandle, plan, folder, until_empty=until_empty, keeps_history=kept, start=start)
         if plan.batch_spout:
             batches = LocalBatchRunner(plan, self._seed, partial(read_files, topology.name), self._directory)
-            return handle(runner=batches, waves=batches.waves, listener=on_wave)
-        source = LocalSource(plan, folder, self._clock)
-        runner = LocalRunner(plan, source, self._seed, self._directory)
-        return handle(runner=runner, waves=source.waves, listener=on_wave)
+            return handle(runner=batches, listener=on_wave)
+        return handle(runner=LocalRunner(plan, folder, self._clock, self._seed, self._directory), listener=on_wave)

@@ -102,7 +102,7 @@ class SparkCluster:
             check_places(plan, None if local else partial(run_probe, session, plan), locations)
         folder = plan.open_location()
         runner = SparkBatchRunner(session, plan) if plan.batch_spout else SparkRunner(session, plan, folder)
-        return SparkRunHandle(plan, folder, runner, runner.waves, on_wave, until_empty=until_empty, start=start)
+        return SparkRunHandle(plan, folder, runner, on_wave, until_empty=until_empty, start=start)
 
 
 class SparkRunHandle(RunHandle):

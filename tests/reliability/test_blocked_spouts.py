@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.driver import pump
+from anchorbolt.engine.spouts import rich_spouts
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
@@ -67,7 +67,7 @@ def two(beside: QueueSpout) -> Topology:
 def test_a_spout_that_does_not_return_stops_neither_another_one_nor_a_stop(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pump, "_CLOSE_S", 0.1)
+    monkeypatch.setattr(rich_spouts, "_CLOSE_S", 0.1)
     cluster = LocalCluster()
     conf = {"topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
     handle = cluster.submit(two(Beside(raises=False)), conf, until_empty=False)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -73,6 +74,7 @@ def test_a_message_fails_once_if_the_report_of_its_acker_comes_twice(monkeypatch
 
 def test_a_run_that_another_one_has_overtaken_with_more_ackers_is_refused(tmp_path: Path) -> None:
     plan = prepare_plan(pairs(Pairs()), {}, memory=MemoryStateProvider(), location=str(tmp_path))
-    spouts = RichSpouts(plan, lambda: 0.0, lambda: None)
+    spouts = RichSpouts(plan, lambda: 0.0)
+    spout = Mock(record=DecisionRecord(topology="twice", parallelism={"__acker": 2}))
     with pytest.raises(Fenced):
-        spouts.open(DecisionRecord(topology="twice", parallelism={"__acker": 2}))
+        spouts.open(spout, lambda: None, until_empty=True)

@@ -2,19 +2,13 @@
 
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.engine import RunHandle
-from anchorbolt.engine.driver.one_wave import OneWave
-from anchorbolt.engine.driver.pump import Pump
 from anchorbolt.engine.spouts import rich_spouts
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.run.preparation import prepare_plan
-from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, told, wait_for
@@ -31,16 +25,16 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     CALLS.clear()
     MAY_RETURN.clear()
     monkeypatch.setattr(rich_spouts, "_IDLE_S", 1e-9)
-    for name in ("is_idle", "is_drained"):
-        monkeypatch.setattr(DriverSpouts, name, noted(name))
+    for name in ("is_empty", "is_drained"):
+        monkeypatch.setattr(RichSpouts, name, noted(name))
     yield
     MAY_RETURN.set()
 
 
 def noted(name: str) -> Any:
-    answer: Any = getattr(DriverSpouts, name).fget
+    answer: Any = getattr(RichSpouts, name).fget
 
-    def look(spouts: DriverSpouts) -> bool:
+    def look(spouts: RichSpouts) -> bool:
         is_so: bool = answer(spouts)
         told(LOOKS, name)
         return is_so
@@ -80,17 +74,17 @@ class Away(QueueSpout):
         elif self.step == 1:
             self.source_is_away = True
             if ACKED:
-                self.step, self.looks = 2, LOOKS.count("is_idle")
+                self.step, self.looks = 2, LOOKS.count("is_empty")
         elif self.step == 2 and self.blocks:
             self.source_is_away = False
             self.step = 3
         elif self.step == 2:
-            if LOOKS.count("is_idle") >= self.looks + 3:
+            if LOOKS.count("is_empty") >= self.looks + 3:
                 self.source_is_away = False
                 self.step = 4
                 super().next_tuple()
         elif self.step == 3:
-            wait_for_looks("is_idle")
+            wait_for_looks("is_empty")
             self.step = 4
             super().next_tuple()
 
@@ -129,7 +123,7 @@ def test_a_run_does_not_end_before_a_failed_message_is_emitted_again() -> None:
     MESSAGES.append((1, ("a",)))
     handle = LocalCluster().submit(counting(SlowAfterFail("word"), FailsLate()))
     wait_for(lambda: FAILED)
-    wait_for_looks("is_idle")
+    wait_for_looks("is_empty")
     MAY_RETURN.set()
     assert handle.await_termination(30)
     assert handle.state("count") == {"a": 1}
@@ -156,22 +150,3 @@ def test_a_stopped_run_does_not_end_without_a_tuple_whose_call_is_under_way(trac
     assert handle.await_termination(30)
     assert handle.state("count") == {"a": 1}
     assert [1] * tracked == ACKED
-
-
-def test_the_end_of_the_pump_waits_for_a_wave_of_the_query_before_it_writes_the_record(tmp_path: Path) -> None:
-    plan = prepare_plan(counting(QueueSpout("word")), {}, memory=MemoryStateProvider(), location=str(tmp_path))
-    one_wave = OneWave()
-
-    class Record:
-        record = DecisionRecord()
-        was_held = False
-
-        def keep_acked(self, acked: Any) -> None:
-            self.was_held = not one_wave.acquire(timeout=0)
-
-    spout: Any = Record()
-    pump = Pump(plan, DriverSpouts(plan), one_wave)
-    pump.start(spout, lambda report: None, until_empty=False)
-    pump.stop()
-    pump.wait()
-    assert spout.was_held

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 from uuid import uuid4
@@ -16,6 +15,7 @@ from anchorbolt.bolts import FailedException
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letter_store
+from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
@@ -283,15 +283,16 @@ def test_only_waves_without_a_batch_of_the_query_process_letters_again(tmp_path:
     builder = TopologyBuilder()
     builder.set_spout("in", QueueSpout("word"))
     builder.set_bolt("count", Count()).shuffle_grouping("in")
-    spouts = DriverSpouts(
-        prepare_plan(builder.create_topology("replays"), conf, memory=MemoryStateProvider(), location="")
-    )
-    record: Any = SimpleNamespace(record=DecisionRecord())
-    assert spouts.is_waiting
-    with spouts.wave(record):
-        assert (any(spouts.replayed.values()), spouts.is_waiting) == (False, True)
-    with spouts.wave(record, replays=True):
-        assert any(spouts.replayed.values())
+    plan = prepare_plan(builder.create_topology("replays"), conf, memory=MemoryStateProvider(), location="")
+    replays = DriverSpouts(plan).replays
+    assert replays is not None
+    record = DecisionRecord()
+    assert replays.poll()
+    of_the_query = Batch("query", 0)
+    assert replays.next(record, of_the_query) is of_the_query
+    assert (any(replays.known.values()), replays.poll()) == (False, True)
+    replays.next(record, None)
+    assert any(replays.known.values())
 
 
 def test_a_directory_that_cannot_be_read_does_not_end_the_run(tmp_path: Path) -> None:

@@ -1,19 +1,23 @@
-"""A driver of a simulation: the real checkpoint spout and the real spouts, over tasks that run as on Spark."""
+"""A driver of a simulation: the real checkpoint spout, wave loop and spouts, over tasks that run as on Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch
-from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.config.settings import Settings
+from anchorbolt.engine import WaveReport
+from anchorbolt.engine.driver.loop import WaveLoop
 from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
 from anchorbolt.engine.spouts.rich_spouts import RichSpouts
+from anchorbolt.engine.spouts.source import Source
 from anchorbolt.run.preparation import former_ackers
 from tests.simulation.broker import Broker
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations
@@ -26,7 +30,6 @@ from tests.simulation.world import World
 
 CHECKPOINT = "sim://checkpoint"
 _QUERY = "query-1"
-_CLOSE_S = 1.0
 
 
 class _Settings(Settings):
@@ -61,11 +64,9 @@ def drive(world: World, name: str) -> None:
     check_spouts_left_out(plan, spout.record)
     if plan.graph.stream_spouts or spouts is None:
         world.query_id = _QUERY
-    driver = _Driver(world, spout, runner)
-    if spouts is None or spouts.rich is None:
-        driver.run_batches()
-    else:
-        driver.run_mixed(spouts, spouts.rich)
+    own = [] if spouts is None else spouts.sources
+    sources = [_Query(world, runner, own), *own] if spouts is None or plan.graph.stream_spouts else own
+    run_loop(SteppedLoop(world, sources, None if spouts is None else spouts.rich), spout)
     if world.broker is not None:  # another driver, which has ended meanwhile, may have left out another one
         here = {component for component, _ in plan.rich_spout_tasks}
         world.broker.left_out = next((name for name in SPOUTS[: world.scenario.spouts] if name not in here), "")
@@ -107,62 +108,71 @@ def _spouts(world: World, broker: Broker) -> tuple[str, ...]:
     return tuple(spouts)
 
 
-class _Driver:
-    def __init__(self, world: World, spout: CheckpointSpout, runner: SimulatedRunner) -> None:
+class SteppedLoop(WaveLoop):
+    """See `WaveLoop`. Where that waits, another actor runs."""
+
+    def __init__(self, world: World, sources: Sequence[Source], rich: RichSpouts | None = None) -> None:
+        super().__init__(sources)
         self._world = world
-        self._spout = spout
+        self._rich = rich
+
+    def wait(self) -> None:
+        self._world.wait("has nothing to do")
+        if self._rich is not None:
+            is_settled = self._rich.is_settled
+            self._world.pass_time(1 if is_settled else (5, 1, 20, 40)[self._world.choices.pick(4)])
+
+
+def run_loop(
+    loop: WaveLoop, spout: CheckpointSpout, add: Callable[[WaveReport, CommittedWave], None] = lambda *_: None
+) -> None:
+    """Run waves until the sources are empty. Raises the error that ends the run."""
+    loop.open(spout, add, until_empty=True)
+    failure = loop.run()
+    if failure is not None:
+        raise failure
+
+
+class _Query(Source):
+    """A streaming query: the batches of the world. In between, the driver's own sources have waves of their own."""
+
+    def __init__(self, world: World, runner: SimulatedRunner, others: Sequence[Source]) -> None:
+        self._world = world
         self._runner = runner
+        self._others = others
+        self._number: int | None = None  # of the batch of the current wave
 
-    def run_batches(self) -> None:
-        """Run the waves of a streaming query."""
-        while self._has_batch:
-            self._run_batch()
-        self._spout.check_not_overtaken()
-
-    def run_mixed(self, spouts: DriverSpouts, rich: RichSpouts) -> None:
-        """Run the waves of a streaming query, if there is one, and those of a pump.
-
-        See `anchorbolt.engine.driver.pump`, whose threads and locks this does without.
-        """
-        try:
-            spouts.open(self._spout.record)
-            while self._run_next(spouts, rich):
-                pass
-        finally:
-            rich.close(_CLOSE_S)
-        self._spout.keep_acked(rich.unconfirmed())
-
-    def _run_next(self, spouts: DriverSpouts, rich: RichSpouts) -> bool:
-        world = self._world
-        rich.check()
-        if self._has_batch and not (spouts.is_waiting and world.choices.pick(2)):
-            self._run_batch()
-        elif spouts.is_waiting:
-            with spouts.wave(self._spout):
-                self._spout.run_wave(spouts.next_batch(self._spout.record))
-        elif spouts.is_idle:
-            self._spout.check_not_overtaken()
-            return False
-        else:
-            world.wait("has nothing to do")
-            world.pass_time(1 if rich.is_settled else (5, 1, 20, 40)[world.choices.pick(4)])
-        return True
+    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
+        self._spout = spout
 
     @property
-    def _has_batch(self) -> bool:
-        return self._world.acknowledged < len(self._world.batches)
+    def is_empty(self) -> bool:
+        return self._world.acknowledged >= len(self._world.batches)
 
-    def _run_batch(self) -> None:
-        world, spouts = self._world, self._runner.spouts
-        number = world.acknowledged
-        self._spout.bind_query(_QUERY)
-        batch = Batch(_QUERY, number, f"offsets of {number}")
-        if not self._spout.is_committed(batch):
-            self._runner.lines = world.batches[number]
-            if spouts is None:
-                self._spout.run_wave(batch)
-            else:
-                with spouts.wave(self._spout):
-                    self._spout.run_wave(batch)
-            self._runner.lines = ()
-        world.acknowledge(number)
+    def poll(self) -> bool:
+        while not self.is_empty:
+            if any(other.poll() for other in self._others) and self._world.choices.pick(2):
+                return False
+            self._spout.bind_query(_QUERY)
+            if not self._spout.is_committed(self._batch(self._world.acknowledged)):
+                self._number = self._world.acknowledged
+                return True
+            self._world.acknowledge(self._world.acknowledged)
+        return False
+
+    def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
+        if self._number is None:
+            return batch
+        self._runner.lines = self._world.batches[self._number]
+        return self._batch(self._number)
+
+    def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
+        if self._number is not None:
+            self._world.acknowledge(self._number)
+        return report
+
+    def end(self, txid: int) -> None:
+        self._runner.lines, self._number = (), None
+
+    def _batch(self, number: int) -> Batch:
+        return Batch(_QUERY, number, f"offsets of {number}")

@@ -57,10 +57,12 @@ a wave does not isolate the tuple on which a bolt raises
 a start does not look how many ackers another run has had meanwhile
     engine.spouts.rich_spouts._inherit: self._plan.ackers and _ -> False
 messages are settled although their wave has failed
-    engine.spouts.driver_spouts.wave: self.rich.end_wave() -> self.rich.settle(spout.record.txid)
+    engine.spouts.rich_spouts.end: self._intake = {}
+    -> self._tell_sources(txid, self._in_flight.settle(self._clock()))
 messages are settled before the decision
     engine.driver.rounds.prepare: spouts is not None and spouts.judge(reports)
-    -> spouts is not None and (spouts.judge(reports) or spouts.settle(current.txid) is not None)
+    -> spouts is not None and (spouts.judge(reports) or
+    spouts._tell_sources(current.txid, spouts._in_flight.settle(spouts._clock())) is not None)
 the report of an acker counts as often as it arrives
     engine.driver.rounds.check_round: list(...) -> reports
 

@@ -45,8 +45,9 @@ class Rounds:
     def prepare(self, current: Round) -> PreparedRound:
         replayed: Mapping[str, str] = {}
         if self._runner.spouts is not None:
-            current = replace(current, ticks=self._runner.spouts.ticks)
-            replayed = self._runner.spouts.replayed
+            current = replace(current, ticks=self._runner.spouts.ticks.bolts)
+            replays = self._runner.spouts.replays
+            replayed = {} if replays is None else replays.known
         if current.txid == self._checked:
             current = replace(current, checks=True)
         if self._isolation is not None:

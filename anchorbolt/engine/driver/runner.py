@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall
@@ -27,8 +28,12 @@ class Runner(Protocol):
     """Runs the tasks of a run's rounds."""
 
     @property
+    def sources(self) -> Sequence[Source]:
+        """All sources of the run: see `anchorbolt.engine.driver.loop`."""
+
+    @property
     def spouts(self) -> DriverSpouts | None:
-        """The spouts that the driver runs itself; None if there are none."""
+        """Of the sources, those that the driver runs itself; None if there are none."""
 
     @property
     def slots(self) -> int:

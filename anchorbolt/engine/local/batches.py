@@ -11,7 +11,7 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.driver.batches.waves import BatchSource
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
@@ -54,7 +54,8 @@ class LocalBatchRunner:
         self._is_closed = False
         self._free: list[Workers] = []  # of processing phases that have ended
         self._background = Background(self._process)
-        self.waves = BatchWaves(plan, self._background.start)
+        self._batches = BatchSource(plan, self._background.start)
+        self.sources = (self._batches,)
         self._ranges: LocalRanges | None = None
         if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
             from anchorbolt.engine.spark.batches.ranges import LocalRanges
@@ -63,7 +64,7 @@ class LocalBatchRunner:
 
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline, which the emitters ask."""
-        self._pipeline = self.waves.pipeline = pipeline
+        self._pipeline = self._batches.pipeline = pipeline
         if self._ranges is not None:
             pipeline.session = self._ranges.session
 

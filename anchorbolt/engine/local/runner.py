@@ -6,27 +6,25 @@ import random
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.driver_spouts import Clock
+from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts, driver_spouts
+from anchorbolt.engine.spouts.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
-from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.files import Folder
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
-
-if TYPE_CHECKING:
-    from anchorbolt.engine.spark.runner import LocalStreams
 
 
 class TemporaryDirectory:
@@ -42,16 +40,25 @@ class LocalRunner:
 
     slots = 0  # it runs no tasks in other processes
 
-    def __init__(self, plan: ExecutionPlan, source: LocalSource, seed: int, directory: TemporaryDirectory) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, folder: Folder, clock: Clock, seed: int, directory: TemporaryDirectory
+    ) -> None:
         self._plan = plan
-        self._source = source
         self._order = random.Random(seed)
         self._directory = directory  # exists as long as the run
         self._workers = Workers(seed)
-        self.spouts = source.spouts
+        self.spouts: DriverSpouts | None = driver_spouts(
+            plan, "LocalCluster", (BaseRichSpout, StreamSpout, FeederSpout), clock
+        )
+        self.sources: list[Source] = [] if self.spouts is None else [*self.spouts.sources]
+        if plan.graph.stream_spouts:
+            from anchorbolt.engine.spark.query import local_query
+
+            self.sources.insert(0, local_query(plan, folder))
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        return run_levels(self._plan, self._source.rows(current), current, self._workers, self._order)
+        rows = chain.from_iterable(source.rows(current) for source in self.sources)
+        return run_levels(self._plan, rows, current, self._workers, self._order)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         for task in tasks:
@@ -71,27 +78,6 @@ class LocalRunner:
 
     def close_instances(self) -> None:
         self._workers.close_run(self._plan.run_id)
-
-
-class LocalSource:
-    """The spouts of a run, and the waves that they cause."""
-
-    def __init__(self, plan: ExecutionPlan, folder: Folder, clock: Clock) -> None:
-        self._plan = plan
-        self.spouts = driver_spouts(plan, "LocalCluster", (BaseRichSpout, StreamSpout, FeederSpout), clock)
-        self._streams: LocalStreams | None = None
-        if plan.graph.stream_spouts:
-            from anchorbolt.engine.spark.runner import LocalStreams
-
-            self._streams = LocalStreams(plan, folder, self.spouts)
-        self.waves = waves_of(plan, self._streams, self.spouts)
-
-    def rows(self, current: Round) -> Iterator[Envelope]:
-        """Yield the blobs of all spouts for the current wave. Called in each of its rounds."""
-        if self._streams is not None:
-            yield from self._streams.rows(current)
-        if self.spouts is not None:
-            yield from self.spouts.run_tasks(current)
 
 
 def read_files(topology: str, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:

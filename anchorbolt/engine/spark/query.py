@@ -1,31 +1,42 @@
-"""The streaming query of a run: runs each micro-batch as a wave, and stops only between two waves."""
+"""The streaming query of a run, as a source: each micro-batch is the batch of a wave.
+
+Spark calls `foreachBatch` on a thread of its own, which hands the micro-batch over to the thread of the wave loop, and
+waits until that has committed it.
+"""
+
+from __future__ import annotations
 
 import hashlib
 import logging
 import re
 import threading
-from contextlib import nullcontext, suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import query_id_at
-from anchorbolt.checkpoint.ports import Batch
-from anchorbolt.checkpoint.spout import CheckpointSpout
-from anchorbolt.engine.driver.one_wave import OneWave
-from anchorbolt.engine.driver.pause import Pause
-from anchorbolt.engine.driver.wave_report import summarise
-from anchorbolt.engine.driver.waves import WaveCommitted
+from anchorbolt.checkpoint.ports import Batch, Round
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
+from anchorbolt.engine.spark.jobs import collect_rows
+from anchorbolt.engine.spark.session import build_session, engine_session, use_checkpoint_location
+from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.sources.files import SourceFiles, files_with_undecoded_text
 from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, explained_loss, kafka_sources
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
+from anchorbolt.engine.spouts.source import Source
+from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.value_checks import UNDECODED
 from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, UnsupportedValue, WaveFailed
 from anchorbolt.files import Folder, local_path
@@ -37,100 +48,232 @@ _METADATA = "metadata"  # the file that Spark writes first
 _OTHER_SOURCES = re.compile(r"There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]")
 _INCOMPLETE = re.compile(r"Failed to read log file (\S+)\. Incomplete log file")
 
-_STOP_POLL_S = 0.1
 _JVM_LOST = (Py4JNetworkError, OSError)  # raised by py4j when the JVM does not exist any more
 
 
-class WaveQuery:
-    """The port `anchorbolt.engine.driver.waves.Waves`: one streaming query and its `foreachBatch`."""
+def local_query(plan: ExecutionPlan, folder: Folder) -> QuerySource:
+    """Return the source for the stream spouts of a topology on `LocalCluster`: a local Spark runs only their stage."""
+    spark = build_session(plan.topology)
+    ship(spark.sparkContext)
+    session = engine_session(spark)
+    use_checkpoint_location(session, plan.checkpoint_location)
+    known = known_sources(plan, folder)
+    frame = source_rows(session, plan, plan.pickled("provider"), known)
+    return QuerySource(plan, folder, session, frame, known)
+
+
+@dataclass(eq=False)
+class MicroBatch:
+    """What Spark has handed to `foreachBatch`."""
+
+    frame: DataFrame
+    batch_id: int
+    query_id: str
+    properties: Any  # Spark's local properties of the query's thread: its jobs belong to the query
+    offsets: bytes = b""  # as in the file of the checkpoint location
+
+
+class QuerySource(Source):
+    """One streaming query and its `foreachBatch`.
+
+    Attributes:
+        query: Spark's own object; None until it is started.
+        frame: The rows of the current wave's micro-batch; None in a wave without one.
+    """
 
     def __init__(
         self,
         plan: ExecutionPlan,
         folder: Folder,  # the checkpoint location
         session: SparkSession,
-        frame: DataFrame,
+        stages: DataFrame,  # the stages of the query
         known: KnownSources,
-        spouts: DriverSpouts | None = None,  # whose tuples the waves take in
     ) -> None:
         self._plan = plan
-        self._spouts = spouts
         self._folder = folder
-        self._frame = frame
+        self._session = session
+        self._stages = stages
         self._known = known
         self._source_files = SourceFiles(folder, session)
         self._lag = SourceLag(list(plan.graph.stream_spouts))
-        self.batch: DataFrame | None = None  # the micro-batch of the current wave
-        self._stop_requested = threading.Event()
-        self._pause = Pause()
-        self.one_wave = OneWave()  # held during a wave
-        self._wave_thread: int | None = None
-        self._wave_failure: BaseException | None = None
         self.query: StreamingQuery | None = None
-        self._session = session
-        self._callback = BatchCallback(session, self._on_batch)
+        self.frame: DataFrame | None = None
+        self._is_held = False  # in a pause
+        self._is_draining = False
+        self._changed = threading.Condition()
+        self._given: MicroBatch | None = None  # the query's thread waits until this is None again, or all is closed
+        self._batch: Batch | None = None  # the same, after it was looked at
+        self._own_properties: Any = None  # of the loop's thread
+        self._closed_by: BaseException | None = None
+        self._has_ended = threading.Event()
+        self._ended_by: Exception | None = None
+        self._callback = BatchCallback(session, self.on_batch)
+        self._waiter = threading.Thread(target=self._wait_for_end, name="anchorbolt-query", daemon=True)
 
     def query_id(self) -> str:
         return query_id_at(self._folder)
 
-    def start(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
-        self._spout, self._add = spout, add
+    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
+        self._spout, self._wake = spout, wake
         interval = f"{self._plan.settings.checkpoint_interval_ms} milliseconds"
         try:
             self._known.record()
             writer = (
-                self._frame.writeStream.foreachBatch(self._callback)
+                self._stages.writeStream.foreachBatch(self._callback)
                 .queryName(self._plan.topology)
                 .option("checkpointLocation", self._plan.checkpoint_location)
             )
             writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
             self.query = writer.start()
-        except BaseException as error:
-            self._release()
-            if not isinstance(error, PySparkException):
-                raise
+        except PySparkException as error:
             raise WaveFailed(f"Spark could not start the streaming query: {error}", txid=-1) from error
+        self._waiter.start()
 
-    def stop(self) -> bool:
-        self._stop_requested.set()
-        self._pause.close()
-        if self._wave_thread == threading.get_ident():  # called by a listener, for which the wave waits
-            threading.Thread(target=self.stop, name="anchorbolt-stop", daemon=True).start()
+    def on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Called by Spark for each micro-batch, on the query's thread: hand it over. An exception ends the query.
+
+        In a pause the batch waits here: Spark has planned it, but runs no job for it, and does not limit the time.
+        """
+        context = frame.sparkSession.sparkContext
+        query_id = context.getLocalProperty("sql.streaming.queryId") or ""
+        given = MicroBatch(frame, batch_id, query_id, _properties_here(frame.sparkSession))
+        with self._changed:
+            self._given = given
+        self._wake()
+        with self._changed:
+            self._changed.wait_for(lambda: self._given is not given or self._closed_by is not None)
+            if self._given is given:
+                assert self._closed_by is not None
+                raise self._closed_by
+
+    def check(self) -> None:
+        if not self._has_ended.is_set() or self.is_over:
+            return
+        if self._ended_by is not None and not self._is_draining:
+            raise self._end_of_query(self._ended_by)
+        self.is_over = True
+
+    def poll(self) -> bool:
+        """Return whether there is a micro-batch that is not part of the state yet."""
+        given = self._given
+        if given is None or self._is_held or self._is_draining:
             return False
-        if self.query is not None:
-            with self.one_wave:
-                self.query.stop()
-        return True
+        if self._batch is None:
+            self._batch = self._looked_at(given)
+            if self._spout.is_committed(self._batch):
+                _log.info("batch %d is committed already and is skipped", given.batch_id)
+                self._give_back()
+        return self._batch is not None
+
+    def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
+        given = self._given
+        if given is None or self._batch is None:
+            return batch
+        self._source_files.check(given.batch_id, given.offsets, record.txid + 1)
+        self._give_up_removed_spouts()
+        self._own_properties = _properties_here(self._session)
+        _set_properties(self._session, given.properties)
+        self.frame = given.frame
+        return self._batch
+
+    def rows(self, current: Round) -> Iterable[Envelope]:
+        return () if self.frame is None else collect_rows(self._session, self._plan, self.frame, current)
+
+    def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
+        if self.frame is None:
+            return report
+        assert self.query is not None
+        assert self._given is not None
+        lag = self._lag.of(self.query, self._given.offsets)
+        self._give_back()
+        return replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
+
+    def end(self, txid: int) -> None:
+        if self.frame is not None:
+            self.frame = None
+            with suppress(*_JVM_LOST):
+                _set_properties(self._session, self._own_properties)
+
+    def explained(self, error: BaseException) -> BaseException:
+        if self.frame is None or self._given is None:
+            return error
+        batch_id, txid = self._given.batch_id, self._spout.record.txid + 1
+        if isinstance(error, WaveFailed):
+            try:
+                self._source_files.check(batch_id, self._given.offsets, txid, failed=True)
+            except AnchorboltError as missing:
+                return missing
+            if lost := explained_loss(error.message, txid - 1):
+                return WaveFailed(f"Spark cannot read batch {batch_id}: {lost}", txid=txid)
+        if isinstance(error, UnsupportedValue) and UNDECODED in error.message:
+            files = files_with_undecoded_text(self._session, self._source_files.checked)
+            if files:
+                return UnsupportedValue(f"{error.message} It is in {', '.join(files)}.")
+        return error
 
     def pause(self) -> None:
-        self._pause.begin()
-        if self._wave_thread is None:  # else that thread looks for a pause when its wave has ended
-            self._pause.cease()
-
-    def wait_until_paused(self, timeout: float | None) -> bool:
-        return self._pause.wait_until_ceased(timeout)
+        self._is_held = True
 
     def resume(self) -> None:
-        self._pause.end()
+        self._is_held = False
 
-    def wait(self) -> BaseException | None:
+    def drain(self) -> None:
+        self._is_draining = True
+
+    @property
+    def is_empty(self) -> bool:
+        return self.is_over
+
+    def close(self, failure: BaseException | None) -> BaseException | None:
+        """End the query, which is between two micro-batches, or waits with one."""
+        with self._changed:
+            is_waiting = self._given is not None
+            self._closed_by = failure or _StopRequested()
+            self._changed.notify_all()
+        if self.query is not None:
+            if not (failure and is_waiting):  # else the query ends by the error
+                with suppress(PySparkException, *_JVM_LOST):
+                    self.query.stop()
+            self._waiter.join()
+        # Leave nothing of the query in Python or in the JVM.
+        self._callback.release()
+        forget_listeners(self._session)
+        if failure is None or self._ended_by is None or not self._failed_with_the_jvm(failure):
+            return failure
+        return None if self._is_draining else self._end_of_query(self._ended_by)
+
+    def _wait_for_end(self) -> None:
         assert self.query is not None
-        failure: AnchorboltError | None = None
         try:
             self.query.awaitTermination()
         except Exception as error:  # StreamingQueryException, or an error of py4j if the JVM is lost
-            failure = self._failure(error)
-            failure.__cause__ = error
-        else:
-            self._pause.wait_until_over()  # with `until_empty`, the query ends by itself
-        self._pause.close()
-        with self.one_wave:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
-            pass
-        self._release()
-        if self._wave_failure is not None and not self._failed_with_the_jvm(failure):
-            return self._wave_failure
-        if self._stop_requested.is_set():
-            return None
+            self._ended_by = error
+        self._has_ended.set()
+        self._wake()
+
+    def _looked_at(self, given: MicroBatch) -> Batch:
+        self._spout.bind_query(given.query_id)
+        try:
+            given.offsets = offsets = self._folder.read(f"offsets/{given.batch_id}") or b""
+        except OSError as error:
+            raise StateUnavailable(
+                f"the offsets of batch {given.batch_id} cannot be read from the checkpoint location "
+                f"{self._folder.location}: {error}. Make it readable, and start again."
+            ) from error
+        if local_path(self._folder.location) is not None and not self._folder.exists(_METADATA):
+            raise WaveFailed(self._location_gone(), txid=self._spout.record.txid + 1)
+        return Batch(given.query_id, given.batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
+
+    def _give_back(self) -> None:
+        """Have the query go on: its micro-batch has committed."""
+        with self._changed:
+            self._given = self._batch = None
+            self._changed.notify_all()
+
+    def _end_of_query(self, error: Exception) -> AnchorboltError:
+        """Return the error that ends the run because its query has ended."""
+        failure = self._failure(error)
+        failure.__cause__ = error
         try:
             # If a newer driver has taken over, Spark fails with an error that does not say so.
             self._spout.check_not_overtaken()
@@ -139,99 +282,10 @@ class WaveQuery:
             return overtaken
         return failure
 
-    def _release(self) -> None:
-        """Leave nothing of the query in Python or in the JVM. It does not run any more."""
-        self._callback.release()
-        forget_listeners(self._session)
-
-    def _failed_with_the_jvm(self, ended: AnchorboltError | None) -> bool:
-        """Return True if the query lost its JVM and the wave failed only because of that."""
-        if ended is None or not isinstance(ended.__cause__, _JVM_LOST):
-            return False
-        failure = self._wave_failure
-        return isinstance(failure, WaveFailed) or not isinstance(failure, AnchorboltError)
-
-    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
-        """Called by Spark for each micro-batch. An exception ends the query.
-
-        In a pause the batch waits here: Spark has planned it, but runs no job for it, and does not limit the time.
-        """
-        while not self._begin_wave():
-            self._pause.wait_until_over()
-            if self._pause.is_closed:
-                raise _StopRequested
-        try:
-            if self._spout.must_recover:  # a wave of the pump has failed behind its decision
-                self._stop_requested.set()
-                raise _StopRequested
-            if self._pause.is_closed:
-                raise _StopRequested
-            self._run_batch(frame, batch_id)
-        except _StopRequested:
-            raise
-        except BaseException as error:
-            self._wave_failure = error
-            raise
-        finally:
-            self._end_wave()
-
-    def _begin_wave(self) -> bool:
-        """Return whether this thread holds the lock now and may run its wave; not in a pause."""
-        # `stop` holds the lock while it waits for this thread to end: waiting for the lock without end would deadlock.
-        if not self.one_wave.acquire(timeout=_STOP_POLL_S):
-            return False
-        self._wave_thread = threading.get_ident()
-        if self._pause.is_on:  # asked only now: `pause` asks for the thread after it has begun the pause
-            self._end_wave()
-            return False
-        return True
-
-    def _end_wave(self) -> None:
-        self._wave_thread = None
-        self.one_wave.release()
-        self._pause.cease()
-
-    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
-        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        self._spout.bind_query(query_id)
-        try:
-            offsets = self._folder.read(f"offsets/{batch_id}") or b""
-        except OSError as error:
-            raise StateUnavailable(
-                f"the offsets of batch {batch_id} cannot be read from the checkpoint location "
-                f"{self._folder.location}: {error}. Make it readable, and start again."
-            ) from error
-        if local_path(self._folder.location) is not None and not self._folder.exists(_METADATA):
-            raise WaveFailed(self._location_gone(), txid=self._spout.record.txid + 1)
-        batch = Batch(query_id, batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
-        if self._spout.is_committed(batch):
-            _log.info("batch %d is committed already and is skipped", batch_id)
-            return
-        txid = self._spout.record.txid + 1
-        self._source_files.check(batch_id, offsets, txid)
-        self._give_up_removed_spouts()
-        self.batch = frame
-        try:
-            with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
-                wave = self._spout.run_wave(batch)
-        except WaveFailed as error:
-            self._source_files.check(batch_id, offsets, txid, failed=True)  # missing files explain more
-            if lost := explained_loss(error.message, txid - 1):
-                raise WaveFailed(f"Spark cannot read batch {batch_id}: {lost}", txid=txid) from error
-            raise
-        except UnsupportedValue as error:
-            if UNDECODED in error.message and (
-                files := files_with_undecoded_text(self._session, self._source_files.checked)
-            ):
-                raise UnsupportedValue(f"{error.message} It is in {', '.join(files)}.") from error
-            raise
-        finally:
-            self.batch = None
-        report = summarise(wave, None if self._spouts is None else self._spouts.rich)
-        if self.query is not None:  # None if the first wave ends before Spark has returned the query
-            lag = self._lag.of(self.query, offsets)
-            report = replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
-        self._add(report, wave)
+    def _failed_with_the_jvm(self, failure: BaseException) -> bool:
+        """Return whether the query has lost its JVM and the wave has failed only because of that."""
+        is_lost = isinstance(self._ended_by, _JVM_LOST)
+        return is_lost and (isinstance(failure, WaveFailed) or not isinstance(failure, AnchorboltError))
 
     def _give_up_removed_spouts(self) -> None:
         if not self._known.keeps_removed:
@@ -254,7 +308,7 @@ class WaveQuery:
                 "docs/failures/checkpoint-location.md says."
             )
         spouts = list(self._plan.graph.stream_spouts)
-        if of_kafka := explained_failure(str(error), lambda: kafka_sources(self._frame, spouts)):
+        if of_kafka := explained_failure(str(error), lambda: kafka_sources(self._stages, spouts)):
             return of_kafka
         return WaveFailed(f"the streaming query ended: {self._reason(error)}", txid=-1)
 
@@ -289,3 +343,11 @@ class WaveQuery:
 
 class _StopRequested(Exception):
     """Raised in Spark's callback so that no further wave begins. Never leaves this module."""
+
+
+def _properties_here(session: SparkSession) -> Any:
+    return session.sparkContext._jsc.sc().getLocalProperties().clone()
+
+
+def _set_properties(session: SparkSession, properties: Any) -> None:
+    session.sparkContext._jsc.sc().setLocalProperties(properties)

@@ -1,29 +1,27 @@
 """Runs rounds as Spark jobs: one linear job for a round, a small single-stage job for COMMIT or ROLLBACK."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.intake.server import IntakeServer, call_server, calls_everywhere
-from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
-from anchorbolt.engine.spark.query import WaveQuery
+from anchorbolt.engine.spark.jobs import RoundJobs
+from anchorbolt.engine.spark.query import QuerySource
 from anchorbolt.engine.spark.runs import live_runs
-from anchorbolt.engine.spark.session import build_session, engine_session, use_checkpoint_location
-from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import driver_spouts
+from anchorbolt.engine.spouts.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
-from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files import Folder
 from anchorbolt.spouts.rich import BaseRichSpout
@@ -40,7 +38,7 @@ class SparkRunner:
         self._plan = plan
         pickled = plan.pickled()
         self._intake: IntakeServer | None = None
-        self._query: WaveQuery | None = None
+        self._query: QuerySource | None = None
         self._own_rows: DataFrame | None = None  # of the waves without a batch of the query
         self._mixed: tuple[DataFrame, DataFrame] | None = None  # a batch of the query, and the rows of its wave
         # First what may be refused: nothing is to be closed then.
@@ -60,8 +58,11 @@ class SparkRunner:
         if known is not None:
             # Without rich spouts the whole chain is declared once, which saves planning it for each batch.
             frame = sources if plan.rich_spout_tasks else self.jobs.with_bolts(sources)
-            self._query = WaveQuery(plan, folder, session, frame, known, self.spouts)
-        self.waves = waves_of(plan, self._query, self.spouts)
+            self._query = QuerySource(plan, folder, session, frame, known)
+        self.sources: list[Source] = [
+            *([] if self._query is None else [self._query]),
+            *([] if self.spouts is None else self.spouts.sources),
+        ]
         live_runs.begin(plan.run_id)
 
     @property
@@ -76,7 +77,7 @@ class SparkRunner:
 
     def _rows(self) -> DataFrame:
         """Return the rows of the current wave; the same object in each of its rounds."""
-        batch = None if self._query is None else self._query.batch
+        batch = None if self._query is None else self._query.frame
         if batch is None:
             assert self._own_rows is not None
             return self._own_rows
@@ -117,23 +118,3 @@ class SparkRunner:
         self.jobs.close_instances(self._plan.run_id)
         for jobs in (self.jobs, self._commits):
             jobs.close()
-
-
-class LocalStreams(WaveQuery):
-    """The stream spouts of a topology on `LocalCluster`: a local Spark runs only their stage."""
-
-    def __init__(self, plan: ExecutionPlan, folder: Folder, spouts: DriverSpouts | None) -> None:
-        spark = build_session(plan.topology)
-        ship(spark.sparkContext)
-        self._session = engine_session(spark)
-        use_checkpoint_location(self._session, plan.checkpoint_location)
-        known = known_sources(plan, folder)
-        frame = source_rows(self._session, plan, plan.pickled("provider"), known)
-        super().__init__(plan, folder, self._session, frame, known, spouts)
-
-    def rows(self, current: Round) -> Iterable[Envelope]:
-        """Return the blobs of the query's batch; none in a wave without one."""
-        return () if self.batch is None else collect_rows(self._session, self._plan, self.batch, current)
-
-    def spark_session(self) -> SparkSession:
-        return self._session

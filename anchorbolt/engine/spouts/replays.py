@@ -3,14 +3,18 @@
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.letter_store import LetterStore, letters_of
-from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.spout_task import REPLAYING_TASK, SourceRows
+from anchorbolt.engine.spouts.source import Source
+from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.task.messages import Envelope
+from anchorbolt.engine.task.spout_task import REPLAYING_TASK, SourceRows, run_spout_task
 from anchorbolt.errors import SinkUnavailable
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -18,10 +22,15 @@ _log = logging.getLogger("anchorbolt.engine")
 _LOOK_S = 1.0
 
 
-class Replays:
-    """The dead letters that wait to be replayed. Their tuples come from the spouts that they came from before."""
+class Replays(Source):
+    """The dead letters that wait to be replayed. Their tuples come from the spouts that they came from before.
+
+    Those of one file are part of a wave that no other source has a batch for.
+    """
 
     def __init__(self, plan: ExecutionPlan, store: LetterStore) -> None:
+        self._plan = plan
+        self._is_held = False  # in a pause, or at the end
         self._streams = {component: plan.streams[component] for component in plan.graph.spouts}
         self._letters = store
         self._places = ("", store.location)  # the first is that of a record without places
@@ -30,19 +39,34 @@ class Replays:
         self.current = ""  # the name of what the current wave replays; empty if nothing
         self._rows: dict[TaskKey, list[SourceRows]] = {}
 
-    def open(self, record: DecisionRecord) -> None:
+    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
         """Move away what the last decision has replayed here, or one before it whose run could not move it away."""
         for place in self._places:
-            if place in record.replayed:
-                self._letters.finish(record.replayed[place])
+            if place in spout.record.replayed:
+                self._letters.finish(spout.record.replayed[place])
 
     @property
     def known(self) -> Mapping[str, str]:
         """What the current wave replays, see `DecisionRecord.replayed`."""
         return dict.fromkeys(self._places, "") | {self._letters.location: self.current}
 
+    def poll(self) -> bool:
+        return self._is_waiting and not self._is_held
+
     @property
-    def is_waiting(self) -> bool:
+    def is_empty(self) -> bool:
+        return not self._is_waiting
+
+    def pause(self) -> None:
+        self._is_held = True
+
+    drain = pause
+
+    def resume(self) -> None:
+        self._is_held = False
+
+    @property
+    def _is_waiting(self) -> bool:
         """Whether letters wait. Looks at most once a second."""
         now = time.monotonic()
         if self._next is None and now >= self._looked_at + _LOOK_S:
@@ -53,8 +77,12 @@ class Replays:
                 _log.warning("whether dead letters wait to be replayed cannot be seen: %s", error)
         return self._next is not None
 
-    def begin_wave(self) -> None:
-        """Take the next letters, if some are known to wait."""
+    def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
+        if batch is None and not self._is_held:
+            self._take()
+        return batch
+
+    def _take(self) -> None:
         name, self._next = self._next, None
         self.current, self._rows = name or "", {}
         rows: defaultdict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
@@ -76,17 +104,22 @@ class Replays:
             columns = list(map(list, zip(*values, strict=True)))
             self._rows.setdefault((spout, REPLAYING_TASK), []).append(SourceRows(name_of_stream, len(values), columns))
 
-    def settle(self) -> None:
-        """Move the letters away, after the wave has committed."""
+    def rows(self, current: Round) -> Iterator[Envelope]:
+        for task, rows in self.tasks():
+            yield from run_spout_task(self._plan, *task, current, rows)
+
+    def tasks(self) -> Iterator[tuple[TaskKey, list[SourceRows]]]:
+        """Yield the source data of the current wave, by task. May be called on any thread."""
+        yield from self._rows.items()
+
+    def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
+        """Move the letters away."""
         if self.current:
             self._letters.finish(self.current)
+        return report
 
-    def end_wave(self) -> None:
+    def end(self, txid: int) -> None:
         """Forget the wave's letters; they still wait if the wave has not committed."""
         if self.current:
             self._looked_at = float("-inf")  # others may wait behind them
         self.current, self._rows = "", {}
-
-    def rows(self) -> Iterator[tuple[TaskKey, list[SourceRows]]]:
-        """Yield the source data of the current wave, by task. May be called on any thread."""
-        yield from self._rows.items()

@@ -4,9 +4,10 @@ import logging
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from anchorbolt.acker.in_flight import Emitter, FailedMessage, InFlight, RootedChunk
+from anchorbolt.acker.in_flight import Emitter, FailedMessage, InFlight, RootedChunk, Settlement
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.acker.placement import moves_to
 from anchorbolt.acker.redelivery import DecidedPart, Redelivery
@@ -14,20 +15,22 @@ from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.checkpoint.decision import Acked, DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
-from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
-from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees, timed_out
+from anchorbolt.engine.spouts.failed_trees import failed_trees, timed_out
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.left_out import LeftOut, verdicts_of
 from anchorbolt.engine.spouts.open_trees import KEPT, open_trees
-from anchorbolt.engine.spouts.settled_messages import TaskMessages, acked_of, by_spout, complete_ms, messages_by_task
+from anchorbolt.engine.spouts.settled_messages import acked_of, by_spout, complete_ms, messages_by_task
+from anchorbolt.engine.spouts.source import Source
 from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.spouts.throttle import Throttle, loads_of
+from anchorbolt.engine.spouts.wave_report import WaveReport
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced
-from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
@@ -36,6 +39,7 @@ from anchorbolt.util.messages import counted, shortened
 
 _log = logging.getLogger("anchorbolt.engine")
 
+_CLOSE_S = 5.0
 _IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
 
 
@@ -52,22 +56,15 @@ class TaskIntake(NamedTuple):
     moves: Mapping[int, bytes]  # by acker, see `moves_to`
 
 
-class RichSpouts:
+class RichSpouts(Source):
     """All tasks of rich spouts. The methods are called on one thread, if they do not say otherwise."""
 
-    def __init__(
-        self,
-        plan: ExecutionPlan,
-        clock: Callable[[], float],
-        on_change: Callable[[], None],
-        new_host: NewHost = SpoutHost,
-    ) -> None:
+    def __init__(self, plan: ExecutionPlan, clock: Callable[[], float], new_host: NewHost = SpoutHost) -> None:
         """Make the tasks.
 
         Args:
             plan: The plan.
             clock: Returns the seconds by which trees time out and the ages of messages are measured.
-            on_change: Called on any thread when a spout begins to have tuples for a wave, has failed, or is drained.
             new_host: Makes the host of a task.
         """
         self._plan = plan
@@ -84,8 +81,11 @@ class RichSpouts:
         self._wave_began = 0.0
         self._errors_before = 0  # that the spouts had reported by the wave before
         self._tell: Callable[[TaskReport], None] | None = None
-        self.errors_reported = 0  # in the last committed wave: by the spouts, and of tuples that it has left out
-        self._hosts = {task: new_host(plan, task, self._flow, clock, on_change) for task in plan.rich_spout_tasks}
+        self._wake: Callable[[], None] = lambda: None
+        # The last one is called when a spout begins to have tuples for a wave, has failed, or is drained.
+        self._hosts = {
+            task: new_host(plan, task, self._flow, clock, lambda: self._wake()) for task in plan.rich_spout_tasks
+        }
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
         self._tasks = tasks
         self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
@@ -97,12 +97,6 @@ class RichSpouts:
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, list[DecidedPart]] = {}  # by spout: what the last decision acks
         self._buried = Counter[Emitter]()  # by spout and task: messages that the last decision acks as dead letters
-        self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
-        self.failed_messages: Mapping[str, int] = {}
-        self.task_messages: Mapping[TaskKey, TaskMessages] = {}  # both, by task
-        self.timed_out_messages: Mapping[tuple[str, TaskKey], int] = {}  # by spout, and by the last holder
-        self.failures: tuple[FailedTree, ...] = ()  # of the last committed wave
-        self.complete_ms: Mapping[str, Distribution] = {}  # by spout: from the emit of its acked messages to their ack
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def have_told(self, tell: Callable[[TaskReport], None]) -> None:
@@ -115,13 +109,19 @@ class RichSpouts:
         for host in self._hosts.values():
             host.tell = tell
 
-    def open(self, record: DecisionRecord) -> None:
-        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError` and `Fenced`.
+    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
+        """Open all spouts, side by side.
 
         Tasks that ack again what earlier runs have acked come before the others of their spouts: what such a task
         confirms, no other may just have got from the source.
+
+        Raises:
+            SpoutError: A spout could not be opened. An `AnchorboltError` that a spout raises comes as it is.
+            Fenced: Another run has committed meanwhile, with more ackers.
+            StateError: The open trees cannot be read from the store, or are damaged.
         """
-        self._inherit(record)
+        self._spout, self._wake = spout, wake
+        self._inherit(spout.record)
         first = [host for (_, index), host in self._hosts.items() if index == 0 and host.acks_again]
         others = [host for host in self._hosts.values() if host not in first]
         for hosts in (first, others):
@@ -171,16 +171,21 @@ class RichSpouts:
             if host.failure is not None:
                 raise host.failure
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether tuples wait for a wave, open trees have to move, or the time of one is over."""
+    def poll(self) -> bool:
+        """Return whether tuples wait for a wave, open trees have to move, or the time of one is over."""
         expired = self._in_flight.has_expired(self._clock())
         return bool(self._moves) or expired or any(host.is_waiting for host in self._hosts.values())
 
     @property
-    def is_idle(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether all messages are settled, and no spout has emitted for a while."""
-        return all(host.is_idle(_IDLE_S) for host in self._hosts.values())
+        # In this order: a spout may emit meanwhile.
+        return all(host.is_idle(_IDLE_S) for host in self._hosts.values()) and not self.poll()
+
+    def has_run_out(self, held_s: float) -> bool:
+        # A spout in a call that does not return may still emit, but it is not waited for without end.
+        emits_no_more = self.is_drained or held_s >= _CLOSE_S
+        return (emits_no_more and self.is_settled) or held_s >= self._plan.settings.message_timeout_secs
 
     @property
     def in_flight(self) -> int:
@@ -205,8 +210,8 @@ class RichSpouts:
         """Whether no spout emits any more, after `pause` or `drain`."""
         return all(host.is_drained for host in self._hosts.values())
 
-    def begin_wave(self) -> None:
-        """Freeze what was emitted: it is the intake of the next wave."""
+    def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
+        """Freeze what was emitted: it is the intake of the wave."""
         self._left_out = LeftOut()
         self._wave_began = time.perf_counter()
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
@@ -215,33 +220,46 @@ class RichSpouts:
             host.wake()
         if self._failed is not None and self._failed.has_dead:
             self._in_flight.leave_out(self._is_dead)
+        return batch
 
     def _is_dead(self, task_id: int, msg_id: Any) -> FailedMessage | None:
         assert self._failed is not None
         return self._failed.is_dead(self._tasks[task_id], msg_id)
 
-    def end_wave(self) -> None:
+    def end(self, txid: int) -> None:
         """Forget the intake. What has not been settled is neither acked nor failed."""
         self._intake = {}
 
-    def settle(self, txid: int) -> None:
-        """Ack and fail messages, after the wave `txid` has committed."""
+    def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
+        """Ack and fail messages."""
         self._moves = {}
         self._measure()
         errors = sum(host.errors_reported for host in self._hosts.values())
-        self.errors_reported = errors - self._errors_before + self._left_out.errors_reported
-        self._errors_before = errors
-        failed = {component: list[FailedMessage]() for component in self._redeliveries}
+        new_errors, self._errors_before = errors - self._errors_before, errors
         settlements = self._in_flight.settle(self._clock())
         acked = by_spout(settlements, lambda settlement: len(settlement.acked))
         for (component, _), number in self._buried.items():
             acked[component] -= number
-        self.acked_messages = acked
-        self.task_messages = messages_by_task(settlements, self._buried, self._clock())
-        self.failed_messages = by_spout(settlements, lambda settlement: len(settlement.failed))
-        self.timed_out_messages = timed_out(settlements)
-        self.failures = failed_trees(settlements)
-        self.complete_ms = complete_ms(settlements, self._clock())
+        is_throttled = self._flow.is_throttled
+        report = replace(
+            report,
+            errors_reported=report.errors_reported + new_errors + self._left_out.errors_reported,
+            tuples_left_out=dict(self._left_out.failed),
+            messages_acked=acked,
+            messages_failed=by_spout(settlements, lambda settlement: len(settlement.failed)),
+            messages_by_task=messages_by_task(settlements, self._buried, self._clock()),
+            messages_timed_out=timed_out(settlements),
+            complete_ms=complete_ms(settlements, self._clock()),
+            failures=failed_trees(settlements),
+            throttled=self._flow.reason if is_throttled else "",
+            throttled_by=self._flow.throttled_by if is_throttled else None,
+        )
+        self._tell_sources(wave.txid, settlements)
+        self._tell_all()
+        return report
+
+    def _tell_sources(self, txid: int, settlements: Mapping[Emitter, Settlement]) -> None:
+        failed = {component: list[FailedMessage]() for component in self._redeliveries}
         for (component, task), settlement in settlements.items():
             for message in settlement.failed:
                 _log.warning(
@@ -263,7 +281,6 @@ class RichSpouts:
             told = redelivery.settle(self._acked.get(component, ()), failed[component])
             for index, settled in told.items():
                 self._hosts[component, index].settle(settled.acked, settled.failed)
-        self._tell_all()
 
     def _tell_all(self) -> None:
         if self._tell is None:
@@ -295,11 +312,6 @@ class RichSpouts:
         """Exclude a tree of the current wave, not to be tried again; return whether it is ours."""
         return self._in_flight.exclude_for_good(root, reason)
 
-    @property
-    def tuples_left_out(self) -> Mapping[TaskKey, int]:
-        """By task: the tuples that failed in rounds of the last wave which were run again without them."""
-        return dict(self._left_out.failed)
-
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
         if self._failed is None:
@@ -321,16 +333,6 @@ class RichSpouts:
             kept[component] = [*redelivery.unconfirmed(), *(messages for messages, _ in parts)]
         return kept
 
-    @property
-    def throttled(self) -> str:
-        """Why the spouts are throttled now; empty if they are not."""
-        return self._flow.reason if self._flow.is_throttled else ""
-
-    @property
-    def throttled_by(self) -> TaskKey | None:
-        """The task that throttles the spouts now; None if none does, or no wave had shown yet how fast it is."""
-        return self._flow.throttled_by if self._flow.is_throttled else None
-
     def throttle(self) -> Throttle:
         """Return what holds the spouts back now. May be called on any thread."""
         pending = [(component, host.pending) for (component, _), host in self._hosts.items()]
@@ -351,11 +353,16 @@ class RichSpouts:
         confirmed: dict[str, Sequence[AckedMessages]] = dict.fromkeys(self._components, ())
         return confirmed | {name: redelivery.unconfirmed() for name, redelivery in self._redeliveries.items()}
 
-    @property
-    def awaits_sources(self) -> bool:
-        """Whether a spout of this run has yet to tell its source of acks."""
-        unconfirmed = self.unconfirmed()
-        return any(unconfirmed[name] for name in self._components)
+    def rest(self) -> None:
+        """Note in the record that the sources know of all acks, if no spout has yet to tell its source of one."""
+        if self._spout.record.acked:
+            known = self.unconfirmed()
+            if not any(known[name] for name in self._components):
+                self._spout.keep_acked(known)
+
+    def finished(self) -> None:
+        self._spout.keep_acked(self.unconfirmed())
+        self.check()  # a spout may have failed to close
 
     def intake(self, task: TaskKey) -> TaskIntake:
         """Return what a task of a rich spout has to send in the current round. May be called on any thread."""
@@ -370,8 +377,7 @@ class RichSpouts:
             return []
         return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
 
-    def run_tasks(self, current: Round) -> Iterator[Envelope]:
-        """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
+    def rows(self, current: Round) -> Iterator[Envelope]:
         for task in self._plan.rich_spout_tasks:
             yield from self.run_task(task, current)
 
@@ -399,9 +405,18 @@ class RichSpouts:
         for host in self._hosts.values():
             host.drain()
 
-    def close(self, timeout_s: float) -> list[TaskKey]:
-        """Have all rich spouts call `deactivate` and `close`; return the tasks that have not done so in time."""
-        deadline = time.monotonic() + timeout_s
+    def close(self, failure: BaseException | None) -> BaseException | None:
+        """Have all rich spouts call `deactivate` and `close`, and warn of those that have not done so in time."""
+        deadline = time.monotonic() + _CLOSE_S
         for host in self._hosts.values():
             host.close(0)
-        return [host.task for host in self._hosts.values() if not host.close(max(0.0, deadline - time.monotonic()))]
+        for host in self._hosts.values():
+            if not host.close(max(0.0, deadline - time.monotonic())):
+                component, task = host.task
+                _log.warning(
+                    "spout %r, task %d has not ended: it is in a call that does not return",
+                    component,
+                    task,
+                    extra={"component": component, "task": task},
+                )
+        return failure

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.driver.wave_report import PHASES, WaveReport
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.settled_messages import TaskMessages
+from anchorbolt.engine.spouts.wave_report import PHASES, WaveReport
 from anchorbolt.engine.task.messages import ReportedError, TaskReport
 from anchorbolt.metrics.distribution import HIGHEST_BUCKET, LOWEST_BUCKET, Distribution
 from anchorbolt.observe.figures.registered import RegisteredMetrics

@@ -14,8 +14,8 @@ import anchorbolt
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.declaration import by_key
 from anchorbolt.config.settings import Settings
-from anchorbolt.engine.driver.wave_report import WaveReport
 from anchorbolt.engine.spouts.settled_messages import TaskMessages
+from anchorbolt.engine.spouts.wave_report import WaveReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.observe.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.observe.figures.tasks import Figure, TaskFigures

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle, RunStatus, WaveReport
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import Feeders
 from anchorbolt.errors import Fenced
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
@@ -161,10 +161,10 @@ def test_a_new_run_of_a_paused_topology_takes_over_and_is_not_paused() -> None:
 
 def test_spouts_whose_rows_wait_for_the_end_of_a_pause_are_not_empty(tmp_path: Path) -> None:
     plan = prepare_plan(word_count(feeder("a")), {}, memory=MemoryStateProvider(), location=str(tmp_path))
-    spouts = DriverSpouts(plan)
-    waiting = [spouts.is_waiting]
-    spouts.pause()
-    waiting.append(spouts.is_waiting)
-    assert not spouts.is_idle
-    spouts.resume()
-    assert [*waiting, spouts.is_waiting] == [True, False, True]
+    feeders = Feeders(plan)
+    waiting = [feeders.poll()]
+    feeders.pause()
+    waiting.append(feeders.poll())
+    assert not feeders.is_empty
+    feeders.resume()
+    assert [*waiting, feeders.poll()] == [True, False, True]

@@ -8,7 +8,7 @@ import pytest
 
 from anchorbolt.bolts import DataFrameSink
 from anchorbolt.engine import RunHandle
-from anchorbolt.engine.driver.one_wave import OneWave
+from anchorbolt.engine.spark.query import QuerySource
 from anchorbolt.errors import BoltError
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import LocalCluster
@@ -44,7 +44,7 @@ class Redelivering(QueueSpout):
 
 
 class Slow(Count):
-    """While it executes m0, in a wave of the pump, m1 and a row for a wave of the query arrive."""
+    """While it executes m0, in a wave without a micro-batch, m1 and a row of the query arrive."""
 
     def __init__(self, row: Path, ready: Path) -> None:
         self.row, self.ready = row, ready
@@ -62,14 +62,14 @@ def test_a_wave_of_the_query_that_fails_behind_its_decision_acks_nothing_twice(
 ) -> None:
     rows, ready = tmp_path / "in", tmp_path / "ready"
     rows.mkdir()
-    away, acquire = [True], OneWave.acquire
+    away, on_batch = [True], QuerySource.on_batch
 
-    def acquire_and_tell(lock: OneWave, timeout: float | None = None) -> bool:
-        if timeout is not None and list(rows.iterdir()):  # a wave of the query
+    def on_batch_and_tell(query: QuerySource, frame: Any, batch_id: int) -> None:
+        if list(rows.iterdir()):
             QUERY_WAITS.set()
-        return acquire(lock, timeout)
+        on_batch(query, frame, batch_id)
 
-    monkeypatch.setattr(OneWave, "acquire", acquire_and_tell)
+    monkeypatch.setattr(QuerySource, "on_batch", on_batch_and_tell)
     QUERY_WAITS.clear()
 
     def publish(frame: Any, txid: int) -> None:

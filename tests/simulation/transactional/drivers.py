@@ -9,12 +9,11 @@ from unittest import mock
 
 from anchorbolt.checkpoint import decision_log
 from anchorbolt.engine.driver.batches import pipeline
-from anchorbolt.engine.driver.batches import waves as batch_waves
-from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.driver.batches.waves import BatchSource
 from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task import emitter_task
-from tests.simulation.drivers import CHECKPOINT, settings_of
+from tests.simulation.drivers import CHECKPOINT, SteppedLoop, run_loop, settings_of
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.transactional.locks import simulated_threading
 from tests.simulation.transactional.spouts import WORLD
@@ -37,10 +36,9 @@ def drive_batches(world: BatchWorld, name: str) -> None:
     tasks = BatchTasks(world, plan)
     spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), tasks)
     spout.recover()
-    waves = BatchWaves(plan, tasks.start)
-    waves.pipeline = tasks.pipeline
-    waves.start(spout, tasks.committed, until_empty=True)
-    waves.wait()
+    batches = BatchSource(plan, tasks.start)
+    batches.pipeline = tasks.pipeline
+    run_loop(SteppedLoop(world, [batches]), spout, tasks.committed)
 
 
 class _AtOnce:
@@ -65,7 +63,6 @@ def batches_in_one_thread(world: BatchWorld, ids: Any) -> Iterator[None]:
     threading = simulated_threading(world)
     with (
         mock.patch.object(pipeline, "threading", threading),
-        mock.patch.object(batch_waves, "threading", threading),
         mock.patch.object(decision_log, "threading", threading),
         mock.patch.object(emitter_task, "uuid", ids),
         mock.patch.object(emitter_task, "Produced", _AtOnce),

@@ -59,25 +59,6 @@ class ActorCondition:
         pass
 
 
-class ActorEvent:
-    """See `threading.Event`. It is never set: nobody stops a simulated run."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def is_set(self) -> bool:
-        return False
-
-    def wait(self, timeout: float) -> bool:
-        self._world.wait("waits for a moment")
-        return False
-
-
 def simulated_threading(world: World) -> SimpleNamespace:
     """Return what the tested code needs of the module `threading`."""
-    return SimpleNamespace(
-        RLock=lambda: ActorLock(world),
-        Condition=lambda lock: ActorCondition(world, lock),
-        Event=lambda: ActorEvent(world),
-        get_ident=lambda: 0,
-    )
+    return SimpleNamespace(RLock=lambda: ActorLock(world), Condition=lambda lock: ActorCondition(world, lock))

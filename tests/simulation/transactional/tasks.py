@@ -105,6 +105,7 @@ class BatchTasks(TaskRunner):
 
     world: BatchWorld
     spouts: None = None
+    sources = ()
     twice = 0.03
 
     def __init__(self, world: BatchWorld, plan: ExecutionPlan) -> None:

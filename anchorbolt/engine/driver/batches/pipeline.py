@@ -68,6 +68,7 @@ class Pipeline:
         self.checked = -1  # the batch whose tries check each emit, since a buffer was refused in an earlier one
         self.begins_no_more = False  # in a pause; but the current batch begins again if it fails
         self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
+        self._is_open = False
 
     def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
         """Continue behind the last decision. Raises `SpoutError`, `TopologyError`, and what the store raises."""
@@ -79,11 +80,13 @@ class Pipeline:
         self._coordinator = BatchCoordinator(self._plan, self.session)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
+        self._is_open = True
 
     def close(self) -> None:
         """Give up all batches, and close the coordinator."""
-        self.give_up(0)
-        self._coordinator.close()
+        if self._is_open:
+            self.give_up(0)
+            self._coordinator.close()
 
     @property
     def is_empty(self) -> bool:

@@ -11,7 +11,7 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.driver.batches.waves import BatchSource
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
@@ -47,7 +47,8 @@ class SparkBatchRunner:
         self._chains: list[_Chain] = []  # all of them
         self._background = Background(self._process)
         self._server: BatchServer | None = None
-        self.waves = BatchWaves(plan, self._background.start)
+        self._batches = BatchSource(plan, self._background.start)
+        self.sources = (self._batches,)
         self._commit: DataFrame | None = None
         self.calls = call_server(session)  # after what may be refused
         self.jobs.calls = None if self.calls is None else self.calls.address
@@ -61,7 +62,7 @@ class SparkBatchRunner:
 
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline, and listen for the emitters, which ask it."""
-        self.waves.pipeline = pipeline
+        self._batches.pipeline = pipeline
         pipeline.session = self._session
         self._server = BatchServer(self._session, pipeline)
 

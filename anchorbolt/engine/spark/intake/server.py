@@ -104,7 +104,7 @@ class IntakeServer(WorkerServer):
         component, index = unpack(request)
         spouts = self.spouts
         if not component:  # the tasks that emit dead letters again
-            replays = spouts.replays.rows() if spouts.replays is not None else ()
+            replays = spouts.replays.tasks() if spouts.replays is not None else ()
             yield pack([[task, [[*rows[:3]] for rows in each]] for task, each in replays])
             return
         assert spouts.rich is not None

@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.engine.spark.query import WaveQuery
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.engine.spark.query import QuerySource
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.errors import Fenced, QueryChanged, StateUnavailable
+from tests.engine.spark.handing import Handed
 from tests.simulation.folder import SimulatedFolder
 
 NEVER = 99
@@ -190,12 +192,10 @@ def test_a_spout_is_refused_if_a_driver_went_on_without_it_until_it_was_fenced_o
         newer.record()
 
 
-def wave_query(at: Location, spout: Mock, *spouts: str) -> WaveQuery:
+def query_of(at: Location, spout: Mock, *spouts: str) -> QuerySource:
     plan = Mock(**{"graph.stream_spouts": list(spouts)})
-    query = WaveQuery(plan, at.folder, Mock(), Mock(), known(at, *spouts))
-    spout.record.txid = 4
-    spout.run_wave.side_effect = Killed
-    query.start(spout, Mock(), until_empty=False)
+    query = QuerySource(plan, at.folder, Mock(), Mock(), known(at, *spouts))
+    query.open(spout, Mock(), until_empty=False)
     return query
 
 
@@ -206,42 +206,42 @@ def in_flight() -> Location:
     return at
 
 
-def batch(query: WaveQuery, number: int) -> None:
-    frame = Mock(**{"sparkSession.sparkContext.getLocalProperty.return_value": "query"})
-    query._run_batch(frame, number)
+def begin_wave(query: QuerySource, number: int) -> bool:
+    """Hand over a micro-batch; return whether a wave has begun with it."""
+    if not Handed(query, number).is_polled():
+        return False
+    return query.next(DecisionRecord(), None) is not None
 
 
 def test_a_wave_begins_after_the_removed_spouts_were_given_up() -> None:
     at, spout = in_flight(), Mock(**{"is_committed.return_value": False})
-    query = wave_query(at, spout, "a")
+    query = query_of(at, spout, "a")
     known(at, "a", "b").check()
-    with pytest.raises(Killed):
-        batch(query, 0)
+    assert begin_wave(query, 0)
     with pytest.raises(QueryChanged):
         known(at, "a", "b").check()
 
 
 def test_a_batch_that_was_committed_with_a_spout_gives_it_not_up() -> None:
     at, spout = in_flight(), Mock(**{"is_committed.return_value": True})
-    batch(wave_query(at, spout, "a"), 0)
+    assert not begin_wave(query_of(at, spout, "a"), 0)
     known(at, "a", "b").check()
 
 
 def test_a_driver_that_was_overtaken_writes_nothing_of_its_spouts() -> None:
     at, spout = in_flight(), Mock(**{"is_committed.return_value": False})
-    query = wave_query(at, spout, "a")
+    query = query_of(at, spout, "a")
     known(at, "a", "b", "c").record()
     files = dict(at.files)
     spout.check_not_overtaken.side_effect = Fenced("another driver runs this topology")
     with pytest.raises(Fenced):
-        batch(query, 0)
+        begin_wave(query, 0)
     assert at.files == files
 
 
 def test_no_wave_begins_if_the_spouts_cannot_be_given_up() -> None:
     at, spout = in_flight(), Mock(**{"is_committed.return_value": False})
-    query = wave_query(at, spout, "a")
+    query = query_of(at, spout, "a")
     at.folder.replace = Mock(side_effect=OSError("read-only"))  # type: ignore[method-assign]
     with pytest.raises(StateUnavailable, match="/cp cannot be written: read-only"):
-        batch(query, 0)
-    spout.run_wave.assert_not_called()
+        begin_wave(query, 0)

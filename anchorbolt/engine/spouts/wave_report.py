@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.spouts.failed_trees import FailedTree
-from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.spouts.settled_messages import TaskMessages
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.metrics.distribution import Distribution
@@ -75,8 +74,8 @@ class WaveReport:
         return self.prepare_ms + self.decide_ms + self.commit_ms
 
 
-def summarise(wave: CommittedWave, rich: RichSpouts | None = None) -> WaveReport:
-    """Add up a committed wave, with what became of the messages of the rich spouts, if there are any."""
+def summarise(wave: CommittedWave) -> WaveReport:
+    """Add up a committed wave. Its sources add their parts, see `Source.settle`."""
     reports: Sequence[TaskReport] = wave.reports
     tuples_in, tuples_out = Counter[str](), Counter[str]()
     for report in reports:
@@ -84,7 +83,7 @@ def summarise(wave: CommittedWave, rich: RichSpouts | None = None) -> WaveReport
         tuples_out[report.component] += report.tuples_out
     source_ms = max((report.source_ms for report in reports), default=0.0)
     prepare_ms = max((report.prepare_ms for report in reports), default=0.0)
-    added = WaveReport(
+    return WaveReport(
         txid=wave.txid,
         batch_id=wave.batch_id,
         rounds=wave.rounds,
@@ -102,19 +101,4 @@ def summarise(wave: CommittedWave, rich: RichSpouts | None = None) -> WaveReport
         prepare_ms=prepare_ms,
         decide_ms=wave.decide_ms,
         commit_ms=wave.commit_ms,
-    )
-    if rich is None:
-        return added
-    return replace(
-        added,
-        errors_reported=added.errors_reported + rich.errors_reported,
-        tuples_left_out=rich.tuples_left_out,
-        throttled=rich.throttled,
-        throttled_by=rich.throttled_by,
-        messages_acked=rich.acked_messages,
-        complete_ms=rich.complete_ms,
-        messages_failed=rich.failed_messages,
-        messages_by_task=rich.task_messages,
-        messages_timed_out=rich.timed_out_messages,
-        failures=rich.failures,
     )

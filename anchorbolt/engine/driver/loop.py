@@ -1,0 +1,268 @@
+"""The wave loop: the one thread of a run that runs waves, and the one place that decides whether a wave is needed."""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+from anchorbolt.checkpoint.ports import Batch
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
+from anchorbolt.engine.spouts.source import Source
+from anchorbolt.engine.spouts.wave_report import WaveReport, summarise
+
+_POLL_S = 0.05
+
+WaveCommitted = Callable[[WaveReport, CommittedWave], None]
+"""Called after each committed wave."""
+
+
+class RunStatus(str, Enum):
+    """What has become of a run; see `RunHandle.status`."""
+
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+
+
+class Step(Enum):
+    """What a step of the loop came to."""
+
+    RAN = "ran"  # a wave has committed, or the loop has begun to end: look again at once
+    WAITS = "waits"  # nothing is to be done now
+    ENDED = "ended"
+
+
+class WaveLoop:
+    """The waves of one run. `stop`, `pause` and what belongs to it may be called on any thread."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        """Create it. Earlier sources decide on the batch of a wave, see `Source.next`."""
+        self._sources = sources
+        self._changed = threading.Condition()
+        self._is_woken = False
+        self._pause = Pause()
+        self._is_draining = False
+        self._held_since: float | None = None  # when a pause or the end began, by `time.monotonic`
+        self._drains_since: float | None = None  # the same of the end
+        self._thread: int | None = None
+
+    def query_id(self) -> str:
+        """Return the id of the streaming query at the checkpoint location, or an empty string."""
+        return next((found for source in self._sources if (found := source.query_id())), "")
+
+    def open(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
+        """Open the sources. The spout has recovered; `add` is to be called after each committed wave."""
+        self._spout, self._add, self._until_empty = spout, add, until_empty
+        try:
+            for source in self._sources:
+                source.open(spout, self.wake, until_empty=until_empty)
+        except BaseException as error:
+            self._close(error)
+            raise
+
+    def run(self) -> BaseException | None:
+        """Run waves until `stop` or, with `until_empty`, until the sources are empty. Return or raise the error."""
+        self._thread = threading.get_ident()
+        failure: BaseException | None = None
+        try:
+            while (step := self.step()) is not Step.ENDED:
+                if step is Step.WAITS:
+                    self.wait()
+        except BaseException as error:
+            failure = error
+        self._pause.close()
+        failure = self._close(failure)
+        if failure is None:
+            for source in self._sources:
+                source.finished()
+        return failure
+
+    def step(self) -> Step:
+        """Run a wave if one is needed, or end the run if it is to end. Raises the error of a wave or a source."""
+        for source in self._sources:
+            source.check()
+        if self._is_draining:
+            if self._has_run_out:
+                return Step.ENDED
+        elif self._pause.is_on and (self._pause.has_ceased or self._has_run_out):
+            if not self._pause.has_ceased:
+                self._rest()
+                self._pause.cease()
+            return Step.WAITS
+        polls = [source.poll() for source in self._sources]
+        if any(polls):
+            self._run_wave()
+            return Step.RAN
+        ends = self._until_empty or any(source.is_over for source in self._sources)
+        if ends and not self._is_draining and all(source.is_empty for source in self._sources):
+            self._spout.check_not_overtaken()
+            self._drain()  # a spout may be about to emit
+            return Step.RAN
+        self._rest()
+        return Step.WAITS
+
+    def stop(self) -> bool:
+        """End the run after the current wave, and those for what is in flight.
+
+        Returns False if a listener calls this, for which that wave waits.
+        """
+        self._drain()
+        self._pause.close()
+        self.wake()
+        return self._thread != threading.get_ident()
+
+    def pause(self) -> None:
+        """Ask no source for more, and begin no wave but for what is in flight. Return at once.
+
+        Has no effect after `stop`.
+        """
+        self._pause.begin()
+        if self._pause.is_on:
+            self._hold()
+            for source in self._sources:
+                source.pause()
+            self.wake()
+
+    def wait_until_paused(self, timeout: float | None) -> bool:
+        """Wait until the pause has ended all waves, or is over; return False after `timeout` seconds."""
+        return self._pause.wait_until_ceased(timeout)
+
+    def resume(self) -> None:
+        """End the pause, if any. Return at once."""
+        if self._pause.is_on:
+            self._held_since = None
+            for source in self._sources:
+                source.resume()
+            self._pause.end()
+            self.wake()
+
+    def wake(self) -> None:
+        """Have the loop look again whether a wave is needed."""
+        with self._changed:
+            self._is_woken = True
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait until the loop is woken, or for a moment: not all that a source waits for wakes it."""
+        with self._changed:
+            if not self._is_woken:
+                self._changed.wait(_POLL_S)
+            self._is_woken = False
+
+    def _drain(self) -> None:
+        self._hold()
+        if self._drains_since is None:
+            self._drains_since = self._held_since or time.monotonic()  # `resume` on another thread forgets the former
+        self._is_draining = True
+        for source in self._sources:
+            source.drain()
+
+    def _hold(self) -> None:
+        if self._held_since is None:
+            self._held_since = time.monotonic()
+
+    @property
+    def _has_run_out(self) -> bool:
+        held_s = time.monotonic() - (self._drains_since or self._held_since or math.inf)
+        return all(source.has_run_out(held_s) for source in self._sources)
+
+    def _rest(self) -> None:
+        for source in self._sources:
+            source.rest()
+
+    def _run_wave(self) -> None:
+        spout, batch = self._spout, None
+        try:
+            for source in self._sources:
+                batch = source.next(spout.record, batch)
+            record = spout.record
+            wave = self._committed(batch or Batch(record.query_id, record.batch_id, record.offsets_digest))
+            report = summarise(wave)
+            for source in self._sources:
+                report = source.settle(wave, report)
+        finally:
+            for source in self._sources:
+                source.end(spout.record.txid)
+        self._add(report, wave)
+
+    def _committed(self, batch: Batch) -> CommittedWave:
+        try:
+            return self._spout.run_wave(batch)
+        except Exception as error:
+            explained: BaseException = error
+            for source in self._sources:
+                explained = source.explained(explained)
+            if explained is error:
+                raise
+            raise explained from error
+
+    def _close(self, failure: BaseException | None) -> BaseException | None:
+        for source in self._sources:
+            try:
+                failure = source.close(failure)
+            except BaseException as error:
+                failure = failure or error
+        return failure
+
+
+class _Phase(Enum):
+    OFF = "off"
+    PAUSING = "pausing"  # waves may still run, for messages and batches in flight
+    CEASED = "ceased"
+    CLOSED = "closed"  # the run is to end: it cannot be paused any more
+
+
+class Pause:
+    """The pause of a run's waves.
+
+    ```
+    OFF ──begin──▶ PAUSING ──cease──▶ CEASED        any ──close──▶ CLOSED
+     ▲                │                 │
+     └──────end───────┴───────end───────┘
+    ```
+
+    Thread-safe. A move that is not drawn changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._phase = _Phase.OFF
+        self._changed = threading.Condition()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether no source is to be asked for more."""
+        return self._phase in (_Phase.PAUSING, _Phase.CEASED)
+
+    @property
+    def has_ceased(self) -> bool:
+        """Whether no wave runs, nor begins before the end of the pause."""
+        return self._phase is _Phase.CEASED
+
+    def begin(self) -> None:
+        """Pause the run."""
+        self._move([_Phase.OFF], _Phase.PAUSING)
+
+    def cease(self) -> None:
+        """Note that no wave runs, and that none begins before the end of the pause."""
+        self._move([_Phase.PAUSING], _Phase.CEASED)
+
+    def end(self) -> None:
+        """Resume the run."""
+        self._move([_Phase.PAUSING, _Phase.CEASED], _Phase.OFF)
+
+    def close(self) -> None:
+        """End the pause for good, because the run is to end."""
+        self._move(list(_Phase), _Phase.CLOSED)
+
+    def wait_until_ceased(self, timeout: float | None) -> bool:
+        """Wait until the waves have ceased or the pause has ended; return False after `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._phase is not _Phase.PAUSING, timeout)
+
+    def _move(self, sources: list[_Phase], target: _Phase) -> None:
+        with self._changed:
+            if self._phase in sources:
+                self._phase = target
+                self._changed.notify_all()
