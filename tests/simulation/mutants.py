@@ -157,15 +157,16 @@ tuples are suspected as soon as an executor is lost
 tuples are never suspected of ending their executors
     checkpoint.spout._run_wave: transaction.suspects_tuples = losses.is_used_up -> pass
 tuples are suspected of what they cannot have done
-    engine.driver.rounds.suspected: current.suspects_tuples and error.while_running -> current.suspects_tuples
+    engine.driver.rounds._suspected: current.suspects_tuples and error.while_running -> current.suspects_tuples
 a lost executor starts the search for a tuple
-    engine.driver.rounds.suspected: current.suspects_tuples and error.while_running -> error.while_running
+    engine.driver.rounds._suspected: current.suspects_tuples and error.while_running -> error.while_running
 a task that Spark ran again is held against the batch
     engine.driver.rounds.check_round:
     if sent.get(component, NOTHING) != received.get(component, NOTHING): ...
     -> if sent.get(component, NOTHING) != received.get(component, NOTHING): raise WaveFailed("", txid=txid)
 a loss counts as a try of a transactional batch
-    engine.driver.batches.phases.prepare: if not current.suspects_tuples: ... -> pass
+    engine.driver.batches.left_out.failed: isinstance(error, _NOT_OF_THE_BATCH)
+    -> isinstance(error, (StateError, TopologyError, ConfigError))
 hooks are tried again after a few losses only
     engine.driver.hooks.Hooks.send: losses.bear(...) -> False
 

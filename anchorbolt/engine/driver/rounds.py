@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
-from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
-from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.checkpoint.ports import BatchTry, PreparedRound, Round, TaskKey
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.driver.hooks import Hooks
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
@@ -20,29 +20,47 @@ from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
 
 if TYPE_CHECKING:
+    from anchorbolt.engine.driver.batches.left_out import BatchTries
+    from anchorbolt.engine.driver.batches.pipeline import Pipeline
     from anchorbolt.engine.driver.isolation import Isolation
 
 _log = logging.getLogger("anchorbolt.engine")
 
-ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
+_ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
 
 
 class Rounds:
-    """`checkpoint.ports.Tasks` on any engine."""
+    """`checkpoint.ports.Tasks` on any engine.
 
-    def __init__(self, plan: ExecutionPlan, runner: Runner) -> None:
+    A round of a transactional topology takes a batch that went through its processing phase, several batches at a time,
+    and runs its commit phase: `plan` has the tasks of the former, and the runner those of the latter. In any other
+    topology there is no processing phase, and a round runs all tasks.
+    """
+
+    def __init__(self, plan: ExecutionPlan, runner: Runner, pipeline: Pipeline | None = None) -> None:
+        """Create it; `pipeline` is that of a transactional topology."""
         self._plan = plan
+        self._wave_plan = plan if pipeline is None else plan.commit_phase()
         self._runner = runner
-        self._hooks = Hooks(plan, runner)
+        self._pipeline = pipeline
+        self._hooks = Hooks(self._wave_plan, runner)
         self._spouts = None if runner.spouts is None else runner.spouts.rich
         self._checked = -1  # the txid of the wave whose rounds check each emit, since a buffer was refused in it
-        self._isolation: Isolation | None = None
-        if plan.keeps_dead_letters:
+        self._isolation: Isolation | None = None  # of tuples that fail
+        self._tries: BatchTries | None = None
+        if pipeline is not None:
+            from anchorbolt.engine.driver.batches.left_out import BatchTries
+
+            self._tries = BatchTries(plan, pipeline)
+        elif plan.keeps_dead_letters:
             from anchorbolt.engine.driver.isolation import Isolation  # NumPy: only where it is needed
 
             self._isolation = Isolation(plan.settings.most_dead_letters, self._spouts)
 
     def prepare(self, current: Round) -> PreparedRound:
+        instead = None if self._tries is None else self._tries.instead_of(current)
+        if instead is not None:
+            return instead
         replayed: Mapping[str, str] = {}
         if self._runner.spouts is not None:
             current = replace(current, ticks=self._runner.spouts.ticks.bolts)
@@ -53,16 +71,20 @@ class Rounds:
         if self._isolation is not None:
             current = self._isolation.begin(current, replays=any(replayed.values()))
         try:
-            reports = self._run(current)
+            done = self._run(current)
         except AnchorboltError as error:
             is_repeated = self._isolation is not None and self._isolation.failed(error)
+            if self._tries is not None:
+                self._tries.failed(error, current)
             if error.found_late and not current.checks:
-                self._checked, is_repeated = current.txid, True
+                self._check_from_now_on(current.txid)
+                is_repeated = True
             if is_repeated:
-                return ONLY_REPEAT
+                return _ONLY_REPEAT
             raise
+        reports = done.reports
         if self._isolation is not None and self._isolation.is_probe(reports):
-            return ONLY_REPEAT
+            return _ONLY_REPEAT
         spouts = self._spouts
         repeat = spouts is not None and spouts.judge(reports)
         repeat = (self._isolation is not None and self._isolation.judge(reports)) or repeat
@@ -70,20 +92,51 @@ class Rounds:
             spouts.leave_out(reports)
         letters = [] if repeat else self._dead_letters(reports)
         return replace(
-            prepared(self._plan, reports),
+            done,
             acked={} if spouts is None or repeat else spouts.acked(),
             dead_letters=tuple(letters),
             replayed=replayed,
             repeat=repeat,
         )
 
-    def _run(self, current: Round) -> Sequence[TaskReport]:
+    def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
+        if self._pipeline is not None and checkpoint.action is Action.ROLLBACK:
+            self._pipeline.give_up(current.txid)
+        self._hooks.send(checkpoint, current)
+
+    def _check_from_now_on(self, txid: int) -> None:
+        self._checked = txid
+        if self._pipeline is not None:
+            self._pipeline.checked = txid
+
+    def _run(self, current: Round) -> PreparedRound:
         try:
-            with failing_as_wave("a round", current.txid):
-                reports = self._runner.run_round(current)
+            if self._pipeline is None:
+                return _prepared(self._plan, self._run_tasks(self._plan, current))
+            return self._run_batch(self._pipeline, current)
         except InfrastructureLost as error:
-            raise suspected(error, current) from error.__cause__
-        return check_round(self._plan, reports, current.txid)
+            raise _suspected(error, current) from error.__cause__
+
+    def _run_batch(self, pipeline: Pipeline, current: Round) -> PreparedRound:
+        with _failing_as_wave("the processing phase", current.txid):
+            batch, processed = pipeline.take(current.txid)
+        processed = check_round(self._plan, processed, current.txid)
+        reports: Sequence[TaskReport] = ()
+        if self._wave_plan.levels:
+            hand_offs = {each.task: kept for each in processed if (kept := each.outcome.hand_off) is not None}
+            in_commit = BatchTry(batch.attempt, batch.fence, current.txid - 1, batch.metadata.whole, hand_offs)
+            reports = self._run_tasks(self._wave_plan, replace(current, batch=in_commit))
+        return replace(
+            _prepared(self._plan, reports),
+            reports=[*processed, *reports],
+            batch=batch.metadata.encode(),
+            journals=frozenset(report.component for report in reports if report.outcome.keeps_journal),
+        )
+
+    def _run_tasks(self, plan: ExecutionPlan, current: Round) -> Sequence[TaskReport]:
+        with _failing_as_wave("a round", current.txid):
+            reports = self._runner.run_round(current)
+        return check_round(plan, reports, current.txid)
 
     def _dead_letters(self, reports: Sequence[TaskReport]) -> list[DeadLetter]:
         letters = [] if self._spouts is None else self._spouts.dead_letters()
@@ -100,12 +153,9 @@ class Rounds:
             )
         return letters
 
-    def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
-        self._hooks.send(checkpoint, current)
-
 
 @contextmanager
-def failing_as_wave(what: str, txid: int) -> Iterator[None]:
+def _failing_as_wave(what: str, txid: int) -> Iterator[None]:
     """Raise `WaveFailed` in place of any exception that is not one of Anchorbolt's."""
     try:
         yield
@@ -117,7 +167,7 @@ def failing_as_wave(what: str, txid: int) -> Iterator[None]:
         ) from error
 
 
-def prepared(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> PreparedRound:
+def _prepared(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> PreparedRound:
     """Return what the tasks of a round have prepared."""
     return PreparedRound(
         winners={
@@ -182,7 +232,7 @@ def _severity(error: AnchorboltError) -> int:
     return 1
 
 
-def suspected(error: InfrastructureLost, current: Round) -> WaveFailed:
+def _suspected(error: InfrastructureLost, current: Round) -> WaveFailed:
     """Return a loss as it counts in this round: as a worker's death if a tuple may have ended the executor."""
     if not (current.suspects_tuples and error.while_running):
         return error

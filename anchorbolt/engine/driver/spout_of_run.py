@@ -8,11 +8,10 @@ from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
-from anchorbolt.checkpoint.ports import Layout, Tasks
+from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
-from anchorbolt.engine.driver.batches.phases import PhasedRounds
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds
 from anchorbolt.engine.driver.runner import BatchRunner, Runner
@@ -46,20 +45,17 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
         committers={name: len(plan.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
     )
     log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
-    tasks: Tasks
+    pipeline = None
     if plan.batch_spout:
         pipeline = Pipeline(plan, log, folder)
         cast(BatchRunner, runner).use(pipeline)
-        tasks = PhasedRounds(plan, runner, pipeline)
-    else:
-        tasks = Rounds(plan, runner)
     commit_tasks = None
     if plan.provider.commit_carries_updates and runner.slots:
         commit_tasks = StateCommits(plan, runner, retry)
     run = Run(
         layout=layout,
         log=log,
-        tasks=tasks,
+        tasks=Rounds(plan, runner, pipeline),
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces, commit_tasks),
         outbox=Outbox(
             folder, plan.sinks, runner.read_files, plan.locations, retry, shared_by_machines=plan.shared_by_machines

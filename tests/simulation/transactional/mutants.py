@@ -32,9 +32,9 @@ an opaque batch keeps its metadata over a restart
 an older driver writes metadata
     state_backends.rules.check_write: check_fence(...) -> pass
 the record does not hold the metadata of its batch
-    engine.driver.batches.phases._run_phases: flight.metadata.encode() -> b''
+    engine.driver.rounds._run_batch: batch.metadata.encode() -> b''
 the record holds the metadata of the last batch in flight
-    engine.driver.batches.phases._run_phases: flight.metadata.encode()
+    engine.driver.rounds._run_batch: batch.metadata.encode()
     -> self._pipeline._flights[max(self._pipeline._flights)][0].metadata.encode()
 
 # The partitions of a batch.
@@ -74,9 +74,9 @@ an emitter forgets batches that have not committed
 
 # The two phases.
 the reports of the processing phase are not checked
-    engine.driver.batches.phases._run_phases: check_round(plan, processed, txid) -> processed
+    engine.driver.rounds._run_batch: check_round(...) -> processed
 the reports of the commit phase are not checked
-    engine.driver.batches.phases._run_phases: check_round(commit_plan, reports, txid) -> reports
+    engine.driver.rounds._run_tasks: check_round(...) -> reports
 a committer finishes its batch in the processing phase
     engine.task.batch_instances._wrapped: is_late and processing -> False
 an emitter does not commit
