@@ -103,7 +103,7 @@ class QuerySource(Source):
         self._changed = threading.Condition()
         self._given: MicroBatch | None = None  # the query's thread waits until this is None again, or all is closed
         self._batch: Batch | None = None  # the same, after it was looked at
-        self._own_properties: Any = None  # of the loop's thread
+        self._own_properties: Any = None  # of the loop's thread, which has those of the query's during a wave
         self._closed_by: BaseException | None = None
         self._has_ended = threading.Event()
         self._ended_by: Exception | None = None
@@ -169,10 +169,10 @@ class QuerySource(Source):
         given = self._given
         if given is None or self._batch is None:
             return batch
-        self._source_files.check(given.batch_id, given.offsets, record.txid + 1)
-        self._give_up_removed_spouts()
         self._own_properties = _properties_here(self._session)
         _set_properties(self._session, given.properties)
+        self._source_files.check(given.batch_id, given.offsets, record.txid + 1)
+        self._give_up_removed_spouts()
         self.frame = given.frame
         return self._batch
 
@@ -189,10 +189,11 @@ class QuerySource(Source):
         return replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
 
     def end(self, txid: int) -> None:
-        if self.frame is not None:
-            self.frame = None
+        self.frame = None
+        if self._own_properties is not None:
             with suppress(*_JVM_LOST):
                 _set_properties(self._session, self._own_properties)
+            self._own_properties = None
 
     def explained(self, error: BaseException) -> BaseException:
         if self.frame is None or self._given is None:
