@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.spout import CommittedWave, RecoveryReport
 from anchorbolt.engine.driver import committed_state
 from anchorbolt.engine.driver.loop import RunStatus, WaveLoop
 from anchorbolt.engine.driver.runner import Runner
-from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
+from anchorbolt.engine.driver.spout_of_run import spout_and_sources
 from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
@@ -52,7 +52,6 @@ class RunHandle:
         self._start = start or RunStart(plan.topology, plan.settings)
         self._plan = plan
         self._runner = runner
-        self._loop = WaveLoop(runner.sources)
         self._listener = listener
         self._stop_requested = threading.Event()
         self._ended = threading.Event()
@@ -64,11 +63,12 @@ class RunHandle:
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
         try:
-            self._spout = checkpoint_spout(plan, folder, runner)
+            self._spout, sources = spout_and_sources(plan, folder, runner)
         except BaseException:
             self._start.close()
             runner.close_instances()
             raise
+        self._loop = WaveLoop(sources)
         self._watch_of_store = StoreWatch(plan, self._spout, self._loop.stop)
         self._observed = ObservedRun(self, plan, runner, self._spout, self._watch_of_store)
         try:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
-from anchorbolt.engine.local.batches import LocalBatchRunner
-from anchorbolt.engine.local.runner import LocalRunner, TemporaryDirectory, read_files
+from anchorbolt.engine.local.runner import LocalRunner, TemporaryDirectory
 from anchorbolt.engine.spouts.driver_spouts import Clock
 from anchorbolt.files import join
 from anchorbolt.run.handle import RunHandle, WaveListener
@@ -68,8 +66,5 @@ class LocalCluster:
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
         folder, kept = plan.open_location(), plan.settings.checkpoint_location is not None
-        handle = partial(RunHandle, plan, folder, until_empty=until_empty, keeps_history=kept, start=start)
-        if plan.batch_spout:
-            batches = LocalBatchRunner(plan, self._seed, partial(read_files, topology.name), self._directory)
-            return handle(runner=batches, listener=on_wave)
-        return handle(runner=LocalRunner(plan, folder, self._clock, self._seed, self._directory), listener=on_wave)
+        runner = LocalRunner(plan, folder, self._clock, self._seed, self._directory)
+        return RunHandle(plan, folder, runner, on_wave, until_empty=until_empty, keeps_history=kept, start=start)

@@ -11,7 +11,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.engine.driver.places import check_places
-from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
 from anchorbolt.engine.spark.probe import run_probe
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import (
@@ -101,7 +100,7 @@ class SparkCluster:
         with quick_locations(session) as locations:
             check_places(plan, None if local else partial(run_probe, session, plan), locations)
         folder = plan.open_location()
-        runner = SparkBatchRunner(session, plan) if plan.batch_spout else SparkRunner(session, plan, folder)
+        runner = SparkRunner(session, plan, folder)
         return SparkRunHandle(plan, folder, runner, on_wave, until_empty=until_empty, start=start)
 
 

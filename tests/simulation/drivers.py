@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.loop import WaveLoop
-from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
+from anchorbolt.engine.driver.spout_of_run import spout_and_sources
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
@@ -59,12 +59,11 @@ def drive(world: World, name: str) -> None:
     if world.broker is not None:
         spouts = DriverSpouts(plan, world.clock, partial(SteppedHost, world))
     runner = SimulatedRunner(world, plan, spouts)
-    spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), runner)
+    spout, own = spout_and_sources(plan, SimulatedFolder(world, CHECKPOINT), runner)
     spout.recover(world.query_id)
     check_spouts_left_out(plan, spout.record)
     if plan.graph.stream_spouts or spouts is None:
         world.query_id = _QUERY
-    own = [] if spouts is None else spouts.sources
     sources = [_Query(world, runner, own), *own] if spouts is None or plan.graph.stream_spouts else own
     run_loop(SteppedLoop(world, sources, None if spouts is None else spouts.rich), spout)
     if world.broker is not None:  # another driver, which has ended meanwhile, may have left out another one

@@ -164,6 +164,7 @@ class SimulatedRunner(TaskRunner):
         super().__init__(world, plan)
         self.lines: Sequence[str] = ()  # of the current batch
         self.spouts = spouts
+        self.processing = None
         self.sources = () if spouts is None else spouts.sources
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:

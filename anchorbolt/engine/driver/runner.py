@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
+from anchorbolt.engine.task.emitter_task import BatchDriver
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall
-
-if TYPE_CHECKING:
-    from anchorbolt.engine.driver.batches.pipeline import Pipeline
 
 
 class StageProgress(NamedTuple):
@@ -22,6 +20,32 @@ class StageProgress(NamedTuple):
 
     ended: Mapping[TaskKey, int] = {}  # the executed tuples, by ended task
     tasks: int = 0  # all tasks of the job if it still runs
+
+
+class Phase(Protocol):
+    """A processing phase that runs in the background."""
+
+    is_ended: bool
+
+    def reports(self) -> Sequence[TaskReport]:
+        """Return the reports of all its tasks, once it has ended. Raises what has ended it."""
+
+    def cancel(self) -> None:
+        """Give it up: it may still run for a while, but its hand-offs are of no use."""
+
+
+class Processing(Protocol):
+    """Runs the processing phases of a transactional topology's batches, several at a time."""
+
+    @property
+    def session(self) -> Any:
+        """Spark's session, for a spout that reads with it; None if there is no such spout."""
+
+    def serve(self, driver: BatchDriver) -> None:
+        """Have the emitters of all phases ask `driver`. Called once, before the first phase."""
+
+    def start(self, current: Round, notify: Callable[[], None], /) -> Phase:
+        """Begin a phase in the background; `notify` is called, on any thread, when it has ended."""
 
 
 class Runner(Protocol):
@@ -36,13 +60,18 @@ class Runner(Protocol):
         """Of the sources, those that the driver runs itself; None if there are none."""
 
     @property
+    def processing(self) -> Processing | None:
+        """The processing phases of a transactional topology; None for another one."""
+
+    @property
     def slots(self) -> int:
         """How many tasks can run at a time in other processes; 0 if this engine runs them in the driver's."""
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         """Run a round's data and PREPARE through all tasks; return their reports.
 
-        The data are those of the current batch; in a transactional topology, what the late bolts kept of the batch.
+        The data are those of the current batch. In a transactional topology these are the tasks of the commit phase,
+        and the data are what they kept of the batch in its processing phase.
         Called again for another round of the same wave. Raises any exception if the round as a whole failed.
         """
 
@@ -63,10 +92,3 @@ class Runner(Protocol):
 
     def close_instances(self) -> None:
         """Close the instances of bolts that the tasks keep."""
-
-
-class BatchRunner(Runner, Protocol):
-    """Also runs the processing phases of a transactional topology's batches, several at a time."""
-
-    def use(self, pipeline: Pipeline) -> None:
-        """Take the run's pipeline. Called once, before anything runs."""

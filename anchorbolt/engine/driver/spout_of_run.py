@@ -1,6 +1,6 @@
-"""Makes the checkpoint spout of a run on any engine from its plan."""
+"""Makes the checkpoint spout and the sources of a run on any engine from its plan."""
 
-from typing import cast
+from collections.abc import Sequence
 
 from anchorbolt.bolts.column_types import schema_of
 from anchorbolt.checkpoint.decision import Inputs
@@ -11,12 +11,14 @@ from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.transaction import Run
+from anchorbolt.engine.driver.batches.batch_source import BatchSource
 from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds
-from anchorbolt.engine.driver.runner import BatchRunner, Runner
+from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.state_commits import StateCommits
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.spouts.source import Source
 from anchorbolt.files import Folder
 from anchorbolt.util.retry import RetryPolicy
 
@@ -25,8 +27,11 @@ def _inputs(plan: ExecutionPlan, bolt: str) -> Inputs:
     return tuple((source.component, source.stream, str(grouping)) for source, grouping in plan.graph.bolts[bolt].inputs)
 
 
-def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> CheckpointSpout:
-    """Return the spout of a run whose streaming checkpoint location is `folder`; it has read nothing yet."""
+def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tuple[CheckpointSpout, Sequence[Source]]:
+    """Return the spout of a run, which has read nothing yet, and its sources, which are not open.
+
+    `folder` is the streaming checkpoint location.
+    """
     retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
     layout = Layout(
         topology=plan.topology,
@@ -45,10 +50,11 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
         committers={name: len(plan.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
     )
     log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
-    pipeline = None
-    if plan.batch_spout:
-        pipeline = Pipeline(plan, log, folder)
-        cast(BatchRunner, runner).use(pipeline)
+    pipeline, sources = None, runner.sources
+    if runner.processing is not None:
+        pipeline = Pipeline(plan, log, folder, runner.processing)
+        runner.processing.serve(pipeline)
+        sources = [BatchSource(plan, pipeline)]
     commit_tasks = None
     if plan.provider.commit_carries_updates and runner.slots:
         commit_tasks = StateCommits(plan, runner, retry)
@@ -65,4 +71,4 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
     retries = plan.settings.max_batch_retries
     # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.
     extra = int(plan.keeps_dead_letters and (bool(plan.batch_spout) or retries == 0))
-    return CheckpointSpout(run, retry, max_batch_retries=retries, extra_rounds=extra)
+    return CheckpointSpout(run, retry, max_batch_retries=retries, extra_rounds=extra), sources

@@ -44,21 +44,29 @@ class LocalRunner:
         self, plan: ExecutionPlan, folder: Folder, clock: Clock, seed: int, directory: TemporaryDirectory
     ) -> None:
         self._plan = plan
-        self._order = random.Random(seed)
+        self._seed = seed
         self._directory = directory  # exists as long as the run
         self._workers = Workers(seed)
-        self.spouts: DriverSpouts | None = driver_spouts(
-            plan, "LocalCluster", (BaseRichSpout, StreamSpout, FeederSpout), clock
-        )
-        self.sources: list[Source] = [] if self.spouts is None else [*self.spouts.sources]
+        self.spouts: DriverSpouts | None = None
+        self.sources: list[Source] = []
+        self.processing = None
+        if plan.batch_spout:
+            from anchorbolt.engine.local.processing import LocalProcessing
+
+            self._plan = plan.commit_phase()
+            self.processing = LocalProcessing(plan, seed, self._order)
+            return
+        self.spouts = driver_spouts(plan, "LocalCluster", (BaseRichSpout, StreamSpout, FeederSpout), clock)
         if plan.graph.stream_spouts:
             from anchorbolt.engine.spark.query import local_query
 
-            self.sources.insert(0, local_query(plan, folder))
+            self.sources.append(local_query(plan, folder))
+        if self.spouts is not None:
+            self.sources += self.spouts.sources
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         rows = chain.from_iterable(source.rows(current) for source in self.sources)
-        return run_levels(self._plan, rows, current, self._workers, self._order)
+        return run_levels(self._plan, rows, current, self._workers, self._order(current))
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         for task in tasks:
@@ -68,7 +76,11 @@ class LocalRunner:
         raise AssertionError("the driver's process commits by itself")
 
     def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
-        return read_files(self._plan.topology, files, columns)
+        """Read Parquet files: except for stream spouts, the only thing here that needs Spark."""
+        from anchorbolt.engine.spark.session import build_session
+        from anchorbolt.engine.spark.sink_files import read_sink_files
+
+        return read_sink_files(build_session(self._plan.topology), files, columns)
 
     def progress(self) -> StageProgress:
         return StageProgress()
@@ -77,12 +89,9 @@ class LocalRunner:
         return long_calls(self._plan.topology)
 
     def close_instances(self) -> None:
+        if self.processing is not None:
+            self.processing.close()
         self._workers.close_run(self._plan.run_id)
 
-
-def read_files(topology: str, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
-    """Read Parquet files: except for stream spouts, the only thing here that needs Spark."""
-    from anchorbolt.engine.spark.session import build_session
-    from anchorbolt.engine.spark.sink_files import read_sink_files
-
-    return read_sink_files(build_session(topology), files, columns)
+    def _order(self, current: Round) -> random.Random:
+        return random.Random(f"{self._seed}/{current.fence.seq}")

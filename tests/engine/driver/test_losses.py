@@ -12,7 +12,7 @@ import pytest
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.local import batches as local_batches
+from anchorbolt.engine.local import processing as local_processing
 from anchorbolt.engine.local import runner as local_runner
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, WaveFailed, WorkerLost
 from anchorbolt.spouts.feeder import FeederSpout
@@ -40,7 +40,7 @@ class ExecutorGone(BaseException):
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    originals = {engine: engine.run_levels for engine in (local_runner, local_batches)}
+    originals = {engine: engine.run_levels for engine in (local_runner, local_processing)}
 
     def install(*errors: AnchorboltError | None) -> list[Round]:
         following: Iterator[AnchorboltError | None] = iter([*errors[:-1]])

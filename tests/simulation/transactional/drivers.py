@@ -9,8 +9,7 @@ from unittest import mock
 
 from anchorbolt.checkpoint import decision_log
 from anchorbolt.engine.driver.batches import pipeline
-from anchorbolt.engine.driver.batches.waves import BatchSource
-from anchorbolt.engine.driver.spout_of_run import checkpoint_spout
+from anchorbolt.engine.driver.spout_of_run import spout_and_sources
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task import emitter_task
 from tests.simulation.drivers import CHECKPOINT, SteppedLoop, run_loop, settings_of
@@ -34,11 +33,9 @@ def drive_batches(world: BatchWorld, name: str) -> None:
     settings = settings_of(message_timeout_secs=0, max_spout_pending=world.new_pending(), dead_letter=world.dead_letter)
     plan = ExecutionPlan(topology, {WORLD: world}, settings, world.store, name, locations=SimulatedLocations(world))
     tasks = BatchTasks(world, plan)
-    spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), tasks)
+    spout, sources = spout_and_sources(plan, SimulatedFolder(world, CHECKPOINT), tasks)
     spout.recover()
-    batches = BatchSource(plan, tasks.start)
-    batches.pipeline = tasks.pipeline
-    run_loop(SteppedLoop(world, [batches]), spout, tasks.committed)
+    run_loop(SteppedLoop(world, sources), spout, tasks.committed)
 
 
 class _AtOnce:

@@ -112,5 +112,5 @@ what an earlier try did to a key is not taken back
 another number of tasks may commit a batch that is half committed
     checkpoint.spout.begin_batches: if waits: ... -> pass
 a run that has not committed a waiting batch forgets who began to
-    engine.driver.batches.waves.finished: not self.pipeline.waits -> True
+    engine.driver.batches.batch_source.finished: not self._pipeline.waits -> True
 """

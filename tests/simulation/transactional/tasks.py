@@ -11,10 +11,9 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine import WaveReport
-from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.emitter_task import PartitionStart, Told, run_emitter_task
+from anchorbolt.engine.task.emitter_task import BatchDriver, PartitionStart, Told, run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, ReportMessage, TaskReport, decode_message
 from anchorbolt.engine.task.watchdog import LongCall
@@ -29,7 +28,7 @@ T = TypeVar("T")
 
 
 class SimulatedProcessing:
-    """See `anchorbolt.engine.driver.batches.pipeline.Processing`."""
+    """See `anchorbolt.engine.driver.runner.Phase`."""
 
     def __init__(self) -> None:
         self.is_ended = False
@@ -58,16 +57,16 @@ class SimulatedProcessing:
 class AskedDriver:
     """What an emitter asks its driver over a socket: a thread of the driver answers, if it lives."""
 
-    def __init__(self, world: BatchWorld, pipeline: Pipeline) -> None:
+    def __init__(self, world: BatchWorld, driver: BatchDriver) -> None:
         self._world = world
-        self._pipeline = pipeline
+        self._driver = driver
         self._process = world.process
 
     def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
-        return self._ask(f"asks for the partitions of {task}", lambda: self._pipeline.partitions(current, task))
+        return self._ask(f"asks for the partitions of {task}", lambda: self._driver.partitions(current, task))
 
     def tell(self, current: Round, task: TaskKey, told: Told) -> None:
-        self._ask(f"tells the metadata of {task}", lambda: self._pipeline.tell(current, task, told))
+        self._ask(f"tells the metadata of {task}", lambda: self._driver.tell(current, task, told))
 
     def _ask(self, what: str, call: Callable[[], T]) -> T:
         world = self._world
@@ -101,11 +100,12 @@ def _has_failed(plan: ExecutionPlan, rows: list[Envelope]) -> bool:
 
 
 class BatchTasks(TaskRunner):
-    """See `anchorbolt.engine.driver.runner.BatchRunner`."""
+    """See `anchorbolt.engine.driver.runner.Runner`, and `Processing`."""
 
     world: BatchWorld
     spouts: None = None
     sources = ()
+    session: None = None
     twice = 0.03
 
     def __init__(self, world: BatchWorld, plan: ExecutionPlan) -> None:
@@ -114,11 +114,13 @@ class BatchTasks(TaskRunner):
         self._phases: list[tuple[Round, SimulatedProcessing]] = []  # that run
         self._started: dict[str, tuple[int, SimulatedProcessing]] = {}  # all, by the name of their folder
         self._shuffled: list[list[Envelope]] = []  # what the emitters of the last phases have sent
-        self.pipeline: Pipeline
 
-    def use(self, pipeline: Pipeline) -> None:
-        self.pipeline = pipeline
-        self._driver = AskedDriver(self.world, pipeline)
+    @property
+    def processing(self) -> BatchTasks:
+        return self
+
+    def serve(self, driver: BatchDriver) -> None:
+        self._driver = AskedDriver(self.world, driver)
 
     def start(self, current: Round, notify: Callable[[], None]) -> SimulatedProcessing:
         """Begin a processing phase in a thread of the driver."""

@@ -7,6 +7,7 @@ another driver on the same store. The spout's emitters are called as their tasks
 from collections.abc import Callable, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -117,9 +118,10 @@ class PipelineModel(RuleBasedStateMachine):
             state=CheckpointState(len(self.committed), Phase.COMMITTED), batch=last.encode() if last else b""
         )
         self.spout: Any = Spout(record)
-        self.pipeline = Pipeline(plan, self.log, open_folder(self.directory.name))
+        processing = Mock(session=None, start=self.processing)
+        self.pipeline = Pipeline(plan, self.log, open_folder(self.directory.name), processing)
         spout: Any = self.spout
-        self.pipeline.open(spout, self.processing)
+        self.pipeline.open(spout)
 
     def processing(self, current: Round, notify: Callable[[], None]) -> FakeProcessing:
         assert current.batch is not None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -81,9 +82,9 @@ def pipeline(tmp_path: Path, phases: list[Processing]) -> Pipeline:
         phases.append(Processing(current, notify))
         return phases[-1]
 
-    pipeline = Pipeline(plan, log, open_folder(str(tmp_path)))
+    pipeline = Pipeline(plan, log, open_folder(str(tmp_path)), Mock(session=None, start=start))
     spout: Any = Started()
-    pipeline.open(spout, start)
+    pipeline.open(spout)
     pipeline.fill()
     return pipeline
 

@@ -48,7 +48,7 @@ Run = Callable[[Round, Cancellation], Sequence[TaskReport]]
 
 
 class InBackground:
-    """One processing phase: `anchorbolt.engine.driver.batches.pipeline.Processing`."""
+    """One processing phase: `anchorbolt.engine.driver.runner.Phase`."""
 
     def __init__(self, current: Round, notify: Callable[[], None]) -> None:
         self.round = current

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
 
 from anchorbolt.checkpoint.batches.hand_off import remove_hand_offs, remove_older_hand_offs
 from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots, check_size
@@ -20,6 +19,7 @@ from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.coordinator import BatchCoordinator
 from anchorbolt.engine.driver.batches.flights import Flight
+from anchorbolt.engine.driver.runner import Phase, Processing
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.messages import TaskReport
@@ -30,37 +30,21 @@ from anchorbolt.files import Folder
 _POLL_S = 0.05
 
 
-class Processing(Protocol):
-    """A processing phase that runs in the background."""
-
-    is_ended: bool
-
-    def reports(self) -> Sequence[TaskReport]:
-        """Return the reports of all its tasks, once it has ended. Raises what has ended it."""
-
-    def cancel(self) -> None:
-        """Give it up: it may still run for a while, but its hand-offs are of no use."""
-
-
-StartProcessing = Callable[[Round, Callable[[], None]], Processing]
-"""Starts a processing phase; the second argument is called, on any thread, when it has ended."""
-
-
 class Pipeline:
     """The batches in flight. `tell` and `partitions` may be called on any thread; they are `BatchDriver`."""
 
-    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder) -> None:
+    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder, processing: Processing) -> None:
         """Create it for a run with this decision log and checkpoint location."""
+        self._processing = processing
         self._plan = plan
         self._log = log
         self._folder = folder
-        self.session: Any = None  # Spark's, set before `open` for a spout that reads with it
         self._most = plan.settings.max_spout_pending or 1
         self._tasks = len(plan.tasks.get(plan.batch_spout, ()))
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._changes = 0
-        self._flights: dict[int, tuple[Flight, Processing | None]] = {}  # by txid, ascending
+        self._flights: dict[int, tuple[Flight, Phase | None]] = {}  # by txid, ascending
         self._stored: dict[int, BatchMetadata] = {}  # of batches that begin again
         self._given_up: BatchMetadata | None = None  # of the batch that failed last
         self._retried = -1  # the batch that begins again without being ready
@@ -70,14 +54,13 @@ class Pipeline:
         self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
         self._is_open = False
 
-    def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
+    def open(self, spout: CheckpointSpout) -> None:
         """Continue behind the last decision. Raises `SpoutError`, `TopologyError`, and what the store raises."""
         self._spout = spout
-        self._start = start
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
         self._slots = Slots(self._log.load_batches(), spout.record.txid)
         spout.begin_batches(waits=self.waits)
-        self._coordinator = BatchCoordinator(self._plan, self.session)
+        self._coordinator = BatchCoordinator(self._plan, self._processing.session)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
         self._is_open = True
@@ -235,7 +218,7 @@ class Pipeline:
             self._stored.pop(txid, None)
         batch = BatchTry(flight.attempt, flight.fence, self._spout.record.txid, metadata.whole)
         current = Round(txid, flight.fence, batch=batch, checks=self.checked == txid)
-        processing = self._start(current, partial(self._ended, flight))
+        processing = self._processing.start(current, partial(self._ended, flight))
         with self._lock:
             self._flights[txid] = flight, processing
         return True

@@ -10,7 +10,7 @@ from dataclasses import replace
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
-from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
+from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spouts.source import Source
 from anchorbolt.engine.spouts.wave_report import WaveReport
@@ -24,20 +24,18 @@ _log = logging.getLogger("anchorbolt.engine")
 class BatchSource(Source):
     """Fills the pipeline of batches between two waves; the wave of a batch waits for its processing phase."""
 
-    def __init__(self, plan: ExecutionPlan, start: StartProcessing) -> None:
-        """Create it; `start` begins the processing phase of a batch in the background."""
+    def __init__(self, plan: ExecutionPlan, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
         self._spout_id = plan.batch_spout
         self._settings = plan.settings
-        self._start_processing = start
         self._retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
         self._failures = 0  # to begin a batch, one after the other
         self._was_asked = False  # whether the coordinator was asked for another batch at the last poll
         self._is_draining = False
-        self.pipeline: Pipeline  # set when the run's decision log is there
 
     def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
         self._spout, self._until_empty = spout, until_empty
-        self.pipeline.open(spout, self._start_processing)
+        self._pipeline.open(spout)
 
     def poll(self) -> bool:
         """Fill the pipeline; return whether a batch is in flight.
@@ -45,7 +43,7 @@ class BatchSource(Source):
         Raises what the coordinator raises again and again, and at once what no other try can cure.
         """
         try:
-            self._was_asked = self._retry.until_available(self.pipeline.fill)
+            self._was_asked = self._retry.until_available(self._pipeline.fill)
         except (StateError, TopologyError, ConfigError):
             raise
         except AnchorboltError as error:  # the coordinator's, mostly
@@ -56,39 +54,39 @@ class BatchSource(Source):
             _log.warning("try %d of %d to begin a batch failed: %s", self._failures, tries, reason_of(error))
             return False
         self._failures = 0
-        return not self.pipeline.is_empty
+        return not self._pipeline.is_empty
 
     def next(self, record: DecisionRecord, batch: Batch | None) -> Batch:
         return Batch("", record.txid + 1)
 
     def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
-        self.pipeline.committed(wave.txid)
+        self._pipeline.committed(wave.txid)
         is_empty = not report.tuples_out.get(self._spout_id) and not report.dead_letters
-        if is_empty and not self.pipeline.can_tell:
-            self.pipeline.rest(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
-        return replace(report, source_offsets_behind=self.pipeline.behind())
+        if is_empty and not self._pipeline.can_tell:
+            self._pipeline.rest(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
+        return replace(report, source_offsets_behind=self._pipeline.behind())
 
     def pause(self) -> None:
-        self.pipeline.begins_no_more = True
+        self._pipeline.begins_no_more = True
 
     def resume(self) -> None:
-        self.pipeline.begins_no_more = False
+        self._pipeline.begins_no_more = False
 
     def drain(self) -> None:
         self._is_draining = True
 
     def has_run_out(self, held_s: float) -> bool:
         """Return whether no batch is in flight; at the end of a run, those in flight are given up."""
-        return self._is_draining or self.pipeline.is_empty
+        return self._is_draining or self._pipeline.is_empty
 
     @property
     def is_empty(self) -> bool:
-        return self.pipeline.is_empty and self._was_asked
+        return self._pipeline.is_empty and self._was_asked
 
     def close(self, failure: BaseException | None) -> BaseException | None:
-        self.pipeline.close()
+        self._pipeline.close()
         return failure
 
     def finished(self) -> None:
-        if not self.pipeline.waits:
+        if not self._pipeline.waits:
             self._spout.end_batches()

@@ -1,0 +1,98 @@
+"""Runs the processing phases of a transactional topology's batches as Spark jobs, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from anchorbolt.checkpoint.ports import Round
+from anchorbolt.engine.driver.batches.background import Background, Cancellation
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.spark.intake.client import IntakeAddress
+from anchorbolt.engine.spark.intake.server import BatchServer
+from anchorbolt.engine.spark.jobs import RoundJobs
+from anchorbolt.engine.spark.ranges import RangeReader, begin_job_group
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
+from anchorbolt.engine.task.emitter_task import BatchDriver
+from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
+
+_POOL = "spark.scheduler.pool"
+
+
+class SparkProcessing:
+    """The port `anchorbolt.engine.driver.runner.Processing` on Spark."""
+
+    def __init__(self, session: SparkSession, plan: ExecutionPlan) -> None:
+        self.session = session
+        self.calls: IntakeAddress | None = None  # where workers tell of long calls; set before the first phase
+        self._plan = plan
+        self._pickled = plan.pickled()
+        self._ranges: RangeReader | None = None
+        if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
+            self._ranges = RangeReader(session, plan, self._pickled)
+        self._free: list[_Chain] = []  # of phases that have ended
+        self._chains: list[_Chain] = []  # all of them
+        self._background = Background(self._process)
+        self.start = self._background.start
+        self._server: BatchServer | None = None
+
+    def serve(self, driver: BatchDriver) -> None:
+        """Listen for the emitters."""
+        self._server = BatchServer(self.session, driver)
+
+    def close(self) -> None:
+        """Wait for the phases that were given up. Workers still keep emitters and bolts of them."""
+        self._background.close()
+        if self._server is not None:
+            self._server.close()
+        for chain in self._chains:
+            chain.jobs.close()
+
+    def _process(self, current: Round, cancellation: Cancellation) -> Sequence[TaskReport]:
+        chain = self._free.pop() if self._free else self._new_chain()
+        begin_job_group(self.session, self._plan, current, cancellation)
+        what = "finish the processing phase of a batch"
+        with in_pool(self.session, "anchorbolt-processing"):
+            if self._ranges is not None:
+                frame = chain.jobs.with_bolts(self._ranges.emitted(current))
+                reports = chain.jobs.run_all(what, frame, current)
+            else:
+                assert chain.frame is not None
+                reports = chain.jobs.run_all(what, chain.frame, current)
+        self._free.append(chain)  # one that failed may still run for a while
+        return reports
+
+    def _new_chain(self) -> _Chain:
+        assert self._server is not None
+        jobs = RoundJobs(self.session, self._plan, self._pickled)
+        jobs.calls = self.calls
+        frame = None
+        if self._ranges is None:
+            tasks = len(self._plan.tasks[self._plan.batch_spout])
+            emit = jobs.stage("emit", (self._server.address, jobs.calls))
+            frame = jobs.with_bolts(jobs.one_row_each(tasks).mapInArrow(emit, ENVELOPE_SCHEMA))
+        self._chains.append(_Chain(jobs, frame))
+        return self._chains[-1]
+
+
+class _Chain:
+    """The stages of a processing phase. Two phases that run at the same time must not share a shuffle."""
+
+    def __init__(self, jobs: RoundJobs, frame: DataFrame | None) -> None:  # None if each batch has a frame of its own
+        self.jobs = jobs
+        self.frame = frame
+
+
+@contextmanager
+def in_pool(session: SparkSession, pool: str) -> Iterator[None]:
+    """Have the jobs of this thread share Spark fairly with those of other pools."""
+    context = session.sparkContext
+    before = context.getLocalProperty(_POOL)
+    context.setLocalProperty(_POOL, pool)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]
