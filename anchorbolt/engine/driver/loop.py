@@ -1,5 +1,6 @@
 """The wave loop: the one thread of a run that runs waves, and the one place that decides whether a wave is needed."""
 
+import logging
 import math
 import threading
 import time
@@ -10,6 +11,8 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.spouts.source import Source
 from anchorbolt.engine.spouts.wave_report import WaveReport, summarise
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _POLL_S = 0.05
 
@@ -203,6 +206,8 @@ class WaveLoop:
             try:
                 failure = source.close(failure)
             except BaseException as error:
+                if failure is not None:
+                    _log.warning("a source could not be closed", exc_info=True)
                 failure = failure or error
         return failure
 

@@ -27,11 +27,19 @@ class Started:
 
     def __init__(self, spout: Mock, ends_with: Exception, folder: Mock | None = None, *, with_batch: bool) -> None:
         stages: Any = MagicMock()
-        self.query = QuerySource(Mock(**{"graph.stream_spouts": ["lines"]}), folder or Mock(), Mock(), stages, Mock())
+        self.query = QuerySource(
+            Mock(**{"graph.stream_spouts": ["lines"]}),
+            folder or Mock(**{"read.return_value": b"{}", "location": "/x"}),
+            MagicMock(),
+            stages,
+            Mock(),
+        )
         self._with_batch = with_batch
         self._ends_with = ends_with
         writer = stages.writeStream.foreachBatch.return_value.queryName.return_value.option.return_value
-        writer.trigger.return_value.start.return_value.awaitTermination.side_effect = self._run_query
+        started = writer.trigger.return_value.start.return_value
+        started.lastProgress = None
+        started.awaitTermination.side_effect = self._run_query
         self.loop = WaveLoop([self.query])
         self.loop.open(spout, Mock(), until_empty=False)
 
