@@ -196,7 +196,7 @@ def test_letters_of_a_topology_with_stream_spouts_only_are_replayed(spark: Any, 
     assert run(SparkCluster(spark), spout, conf) == {"a": 1}
     assert replayed(dead) == 1
     (tmp_path / "poisoned").unlink()
-    (tmp_path / "in" / "b.txt").write_text("b\n")  # so that waves of the query and of the pump meet
+    (tmp_path / "in" / "b.txt").write_text("b\n")  # so that waves with and without a micro-batch meet
     assert run(SparkCluster(spark), spout, conf) == {"a": 1, "b": 1, "raise": 1}
 
 
