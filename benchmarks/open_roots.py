@@ -19,20 +19,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from anchorbolt.acker.blob import decode_blob
-from anchorbolt.acker.contributions import Contributions
-from anchorbolt.acker.in_flight import InFlight
-from anchorbolt.acker.ledger import merge
-from anchorbolt.acker.redelivery import Redelivery
-from anchorbolt.acker.sorted_roots import Roots
-from anchorbolt.acker.stored_trees import tree_state
-from anchorbolt.acker.verdict import Verdict
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.ids import ids_of
+from anchorbolt.tracking.blob import decode_blob
+from anchorbolt.tracking.contributions import Contributions
+from anchorbolt.tracking.in_flight import InFlight
+from anchorbolt.tracking.ledger import merge
+from anchorbolt.tracking.redelivery import Redelivery
+from anchorbolt.tracking.sorted_roots import Roots
+from anchorbolt.tracking.stored_trees import tree_state
+from anchorbolt.tracking.verdict import Verdict
 
 _SPOUT, _BOLT = 1, 2  # ids of their tasks
 _PER_WAVE = 100_000  # as `topology.spout.intake.tuples`

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.state_machine import INITIAL_STATE, Action, CheckpointState, Phase
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.spouts.message_ids import AckedMessages
 from anchorbolt.state_backends.contract import START_OVER, Seal
 from anchorbolt.streams.declaration import ACKER_ID
 

@@ -14,7 +14,7 @@ from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.loop import RunStatus
-    from anchorbolt.engine.spouts.wave_report import WaveReport
+    from anchorbolt.engine.sources.wave_report import WaveReport
     from anchorbolt.run.handle import RunHandle
     from anchorbolt.run.local_cluster import LocalCluster
     from anchorbolt.run.spark_cluster import SparkCluster
@@ -28,6 +28,6 @@ __getattr__ = lazy_names(
         "RunHandle": "anchorbolt.run.handle",
         "RunStatus": "anchorbolt.engine.driver.loop",
         "SparkCluster": "anchorbolt.run.spark_cluster",
-        "WaveReport": "anchorbolt.engine.spouts.wave_report",
+        "WaveReport": "anchorbolt.engine.sources.wave_report",
     },
 )

@@ -14,8 +14,8 @@ from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.throttle import Throttle
-from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.sources.throttle import Throttle
+from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files import Folder
 from anchorbolt.observe.figures.run_figures import RunFigures

@@ -13,8 +13,8 @@ from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.spout_of_run import spout_and_sources
 from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
-from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.sources.open_trees import check_spouts_left_out
+from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.files import Folder
 from anchorbolt.observe.observed_run import ObservedRun
 from anchorbolt.run.start import RunStart

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anchorbolt.engine.local.runner import LocalRunner, TemporaryDirectory
-from anchorbolt.engine.spouts.driver_spouts import Clock
+from anchorbolt.engine.sources.driver_spouts import Clock
 from anchorbolt.files import join
 from anchorbolt.run.handle import RunHandle, WaveListener
 from anchorbolt.run.preparation import prepare_plan

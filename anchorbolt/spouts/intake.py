@@ -23,7 +23,7 @@ class Chunk(NamedTuple):
     size: int  # number of tuples
     payload: bytes  # the packed columns
     msg_ids: Sequence[Any]  # one for each tuple; None for an untracked one
-    marks: Sequence[tuple[int, float]]  # when its tuples were emitted, see `anchorbolt.acker.emission_times`
+    marks: Sequence[tuple[int, float]]  # when its tuples were emitted, see `anchorbolt.tracking.emission_times`
 
     def columns(self) -> list[list[Any]]:
         """Decode the columns; a direct stream has the task ids in front. Raises `SerializationError`."""

@@ -21,8 +21,9 @@ LAYERS = (
     ("observe",),
     ("engine",),
     ("transactional",),
+    ("tracking",),
     ("checkpoint",),
-    ("acker", "topology"),
+    ("topology",),
     ("spouts", "bolts"),
     ("state_backends",),
     ("config", "files", "storm"),
@@ -34,7 +35,7 @@ LAYERS = (
 )
 
 # The rooms of the engine, likewise. `local` runs stream spouts with Spark.
-LAYERS_OF_ENGINE = ("local", "spark", "driver", "spouts", "task", "plan")
+LAYERS_OF_ENGINE = ("local", "spark", "driver", "sources", "task", "plan")
 
 # The only importers of a module, ours or a third party's, as patterns below `anchorbolt`.
 IMPORTERS = {
@@ -76,7 +77,7 @@ READ_CONFIGURATIONS = ("config", "config.*", "engine.*", "run.*", "cli", "cli.*"
 # What runs on a Spark executor, and what it must never load: the commands and what reads configurations.
 ON_EXECUTORS = (
     *("engine.spark.worker*", "engine.task.*"),
-    *("transactional.*", "checkpoint.*", "acker.*", "spouts.*", "bolts.*", "state_backends.*"),
+    *("transactional.*", "checkpoint.*", "tracking.*", "spouts.*", "bolts.*", "state_backends.*"),
 )
 NEVER_ON_EXECUTORS = ("typer", "rich", "yaml", "anchorbolt.config.loading")
 

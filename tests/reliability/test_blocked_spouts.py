@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.spouts import rich_spouts
+from anchorbolt.engine.sources import rich_spouts
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder

@@ -9,7 +9,7 @@ import pytest
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.engine.local import levels
-from anchorbolt.engine.spouts.rich_spouts import RichSpouts
+from anchorbolt.engine.sources.rich_spouts import RichSpouts
 from anchorbolt.errors import Fenced
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider

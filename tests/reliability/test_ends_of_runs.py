@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import RunHandle
-from anchorbolt.engine.spouts import rich_spouts
-from anchorbolt.engine.spouts.rich_spouts import RichSpouts
+from anchorbolt.engine.sources import rich_spouts
+from anchorbolt.engine.sources.rich_spouts import RichSpouts
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, told, wait_for

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.acker.in_flight import FailedMessage, InFlight, Settlement
-from anchorbolt.engine.spouts.failed_messages import FailedMessages
-from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
+from anchorbolt.tracking.failed_messages import FailedMessages
+from anchorbolt.tracking.in_flight import InFlight
+from anchorbolt.tracking.settlements import FailedMessage, FailedTree, Settlement, failed_trees
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 

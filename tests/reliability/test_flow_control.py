@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import WaveReport
-from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
-from anchorbolt.engine.spouts.hosted_spout import HostedSpout, Step
+from anchorbolt.engine.sources.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.sources.hosted_spout import HostedSpout, Step
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider

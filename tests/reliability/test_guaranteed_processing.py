@@ -9,10 +9,10 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, FailedException
 from anchorbolt.engine import RunHandle, SparkCluster
-from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.errors import BoltError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
+from anchorbolt.tracking.settlements import FailedTree
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, Pairs, QueueSpout, RichBolt, note, noted
 
 Run = Callable[..., RunHandle]

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorbolt.acker.message_ids import AckedMessages, id_key, id_of
-from anchorbolt.acker.redelivery import Known, Redelivery
 from anchorbolt.bolts import BaseRichBolt
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.spouts.message_ids import AckedMessages, id_key, id_of
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
+from anchorbolt.tracking.redelivery import Known, Redelivery
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout
 from tests.support.keys import KEYS, Colour, Level, Pair, Text
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.cli.main import app
@@ -21,6 +20,7 @@ from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.testing.conformance.base import entries
 from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.tracking.redelivery import Redelivery
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, told
 
 

@@ -19,7 +19,7 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.errors import ConfigError, SinkUnavailable
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import StreamSpout

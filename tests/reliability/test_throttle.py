@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
-from anchorbolt.engine.spouts.hosted_spout import HostedSpout
-from anchorbolt.engine.spouts.throttle import SpoutLoad, ThrottleTimes, loads_of
+from anchorbolt.engine.sources.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.sources.hosted_spout import HostedSpout
+from anchorbolt.engine.sources.throttle import SpoutLoad, ThrottleTimes, loads_of
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider

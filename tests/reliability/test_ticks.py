@@ -9,7 +9,7 @@ import pytest
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.engine import SparkCluster, WaveReport
-from anchorbolt.engine.spouts.driver_spouts import Ticks
+from anchorbolt.engine.sources.driver_spouts import Ticks
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture

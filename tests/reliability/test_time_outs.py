@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import RunHandle
-from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.tracking.settlements import FailedTree
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 

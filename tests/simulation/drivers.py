@@ -14,10 +14,10 @@ from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.loop import WaveLoop
 from anchorbolt.engine.driver.spout_of_run import spout_and_sources
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.spouts.open_trees import check_spouts_left_out
-from anchorbolt.engine.spouts.rich_spouts import RichSpouts
-from anchorbolt.engine.spouts.source import Source
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
+from anchorbolt.engine.sources.open_trees import check_spouts_left_out
+from anchorbolt.engine.sources.rich_spouts import RichSpouts
+from anchorbolt.engine.sources.source import Source
 from anchorbolt.run.preparation import former_ackers
 from tests.simulation.broker import Broker
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations

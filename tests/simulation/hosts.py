@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.flow_control import FlowControl
-from anchorbolt.engine.spouts.hosted_spout import Step
-from anchorbolt.engine.spouts.spout_host import SpoutHost
+from anchorbolt.engine.sources.flow_control import FlowControl
+from anchorbolt.engine.sources.hosted_spout import Step
+from anchorbolt.engine.sources.spout_host import SpoutHost
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

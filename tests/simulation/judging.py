@@ -39,7 +39,7 @@ _MODEL_TESTS = (
     "tests/engine/driver/test_failed_rounds.py",
     "tests/engine/driver/test_state_commits.py",
     "tests/transactional/parts/test_tries_again.py",
-    "tests/acker",
+    "tests/tracking",
     "tests/reliability/test_redelivery.py",
     "tests/reliability/test_delivered_twice.py",
     "tests/reliability/test_rich_spouts.py",

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.acker.stored_tree import OpenTreeCodec, RootCodec
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.serialization import MsgpackCodec, unpack
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.streams.tuple import TupleHandle
+from anchorbolt.tracking.stored_trees import OpenTreeCodec, RootCodec
 from tests.simulation.reliable_topology import EFFECTS, KEPT, MAX_RETRIES, TIMEOUT_SECS
 from tests.simulation.topology import NAME
 from tests.simulation.violation import Violation

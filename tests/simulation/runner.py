@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.executors.wrapped_bolts import StatefulBoltExecutor

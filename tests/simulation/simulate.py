@@ -31,7 +31,7 @@ from rich.progress import track
 from anchorbolt.bolts import sink
 from anchorbolt.checkpoint import losses, namespaces, spout
 from anchorbolt.engine.driver import spout_of_run
-from anchorbolt.engine.spouts import hosted_spout
+from anchorbolt.engine.sources import hosted_spout
 from anchorbolt.engine.task import bolt_task, spout_task
 from anchorbolt.faults.points import observe
 from anchorbolt.util.retry import RetryPolicy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.spouts.throttle import SpoutLoad, Throttle
+from anchorbolt.engine.sources.throttle import SpoutLoad, Throttle
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.model.now import now, readiness

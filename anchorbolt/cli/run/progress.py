@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from anchorbolt.cli.command import drop_output, print_error, set_up_logging
-from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.util.messages import counted
 
 _WINDOW_S = 10.0

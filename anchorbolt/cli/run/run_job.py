@@ -24,7 +24,7 @@ from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.config.spark_options import SPARK
 from anchorbolt.engine.driver.loop import RunStatus
-from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.run.handle import RunHandle
 from anchorbolt.run.preparation import check_store

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from anchorbolt.acker.verdict import Failure
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Others, Probe, Round
-from anchorbolt.engine.spouts.rich_spouts import RichSpouts
+from anchorbolt.engine.sources.rich_spouts import RichSpouts
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WorkerLost
 from anchorbolt.serialization import unpack
+from anchorbolt.tracking.verdict import Failure
 
 _END = 1 << 64
 _ALONE = 2  # rounds with one tuple alone
@@ -157,7 +157,7 @@ class Isolation:
             return False
         self._isolates = False
         failed = {failure.root: failure for report in reports for failure in report.failed_trees}
-        rows = failed if self._spouts is None else self._spouts.exclude(failed)
+        rows = failed if self._spouts is None else self._spouts.book.exclude(failed)
         found = len(self._excluded) + len(rows)
         if found > self._most_letters and self._cause is not None:
             self._gives_up = True
@@ -201,5 +201,5 @@ class Isolation:
             return
         self._found += 1
         self._deaths, self._clean = 1, root + 1
-        if self._spouts is None or not self._spouts.exclude_for_good(root, _DIED):
+        if self._spouts is None or not self._spouts.book.exclude_for_good(root, _DIED):
             self._excluded[root] = Failure(root, "", -1, _DIED)

@@ -9,8 +9,8 @@ from enum import Enum
 
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
-from anchorbolt.engine.spouts.source import Source
-from anchorbolt.engine.spouts.wave_report import WaveReport, summarise
+from anchorbolt.engine.sources.source import Source
+from anchorbolt.engine.sources.wave_report import WaveReport, summarise
 
 _log = logging.getLogger("anchorbolt.engine")
 

@@ -93,7 +93,7 @@ class Rounds:
         letters = [] if repeat else self._dead_letters(reports)
         return replace(
             done,
-            acked={} if spouts is None or repeat else spouts.acked(),
+            acked={} if spouts is None or repeat else spouts.book.acked(),
             dead_letters=tuple(letters),
             replayed=replayed,
             repeat=repeat,
@@ -139,7 +139,7 @@ class Rounds:
         return check_round(plan, reports, current.txid)
 
     def _dead_letters(self, reports: Sequence[TaskReport]) -> list[DeadLetter]:
-        letters = [] if self._spouts is None else self._spouts.dead_letters()
+        letters = [] if self._spouts is None else self._spouts.book.dead_letters()
         if self._isolation is not None:
             letters += self._isolation.letters(reports)
         most = self._plan.settings.most_dead_letters

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.spouts.source import Source
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
+from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.emitter_task import BatchDriver
 from anchorbolt.engine.task.messages import TaskReport

@@ -18,7 +18,7 @@ from anchorbolt.engine.driver.rounds import Rounds
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.state_commits import StateCommits
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.source import Source
+from anchorbolt.engine.sources.source import Source
 from anchorbolt.files import Folder
 from anchorbolt.util.retry import RetryPolicy
 

@@ -16,8 +16,8 @@ from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts, driver_spouts
-from anchorbolt.engine.spouts.source import Source
+from anchorbolt.engine.sources.driver_spouts import Clock, DriverSpouts, driver_spouts
+from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall, long_calls

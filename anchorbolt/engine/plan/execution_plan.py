@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, cast
 
 import cloudpickle
 
-from anchorbolt.acker.stored_trees import TREE_HEADER
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.batches.hand_off import HandOffs, Unpickler
@@ -33,6 +32,7 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
+from anchorbolt.tracking.stored_trees import TREE_HEADER
 
 _TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespaces", "state_positions"}
 

@@ -25,6 +25,8 @@ from anchorbolt.checkpoint.decision_log import query_id_at
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.sources.source import Source
+from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.jobs import collect_rows
 from anchorbolt.engine.spark.session import build_session, engine_session, use_checkpoint_location
@@ -34,8 +36,6 @@ from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, ex
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.lag import SourceLag
 from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
-from anchorbolt.engine.spouts.source import Source
-from anchorbolt.engine.spouts.wave_report import WaveReport
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.value_checks import UNDECODED
 from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, UnsupportedValue, WaveFailed

@@ -10,6 +10,8 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts, driver_spouts
+from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.spark.intake.server import IntakeServer, call_server, calls_everywhere
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.processing import SparkProcessing, in_pool
@@ -19,8 +21,6 @@ from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts, driver_spouts
-from anchorbolt.engine.spouts.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall

@@ -22,7 +22,7 @@ from anchorbolt.streams.routing import ROUTERS, Router
 from anchorbolt.streams.tuple import Item
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.task_tracker import TaskTracker
+    from anchorbolt.tracking.task_tracker import TaskTracker
 
 
 class Emitter:

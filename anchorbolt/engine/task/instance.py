@@ -31,7 +31,7 @@ from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, Attempt
 from anchorbolt.streams.declaration import ACKER_ID
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.task_tracker import TaskTracker
+    from anchorbolt.tracking.task_tracker import TaskTracker
 
 
 NEVER_CHANGED = Committed(NOTHING_COMMITTED, "")
@@ -104,7 +104,7 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
         return _build_acker(plan, task, budget)
     tracker = None
     if tracked:
-        from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
+        from anchorbolt.tracking.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
         tracker = TaskTracker(
             component,

@@ -23,8 +23,8 @@ from anchorbolt.serialization import pack, unpack
 from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.verdict import Failure
     from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+    from anchorbolt.tracking.verdict import Failure
 
 _TEXT_LIMIT = 64_000
 _REPORTED_LIMIT = 500

@@ -21,8 +21,8 @@ from anchorbolt.streams.tuple import TupleHandle
 from anchorbolt.util.messages import described, printable, shortened
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.sorted_roots import Roots
-    from anchorbolt.acker.task_tracker import TaskTracker
+    from anchorbolt.tracking.sorted_roots import Roots
+    from anchorbolt.tracking.task_tracker import TaskTracker
 
 _FIRST_CAPACITY = 512  # tuples in the first buffer; the emitter decides on the next ones
 
@@ -75,7 +75,7 @@ def run_spout_task(
     tracker = None
     is_rich = (component, index) in plan.rich_spout_tasks
     if current.isolates or (plan.is_tracked and is_rich):
-        from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
+        from anchorbolt.tracking.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
         tracker = TaskTracker(
             component, index, plan.task_id((component, index)) if is_rich else 0, counts=plan.ackers > 0

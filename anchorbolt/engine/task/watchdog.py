@@ -31,7 +31,7 @@ _LONGEST_PAUSE_S = 2.0
 _LONG_S = 2.0
 _MOST_STACK = 8000  # characters
 _PACKAGE = Path(__file__).resolve().parents[2]
-_CALLERS = tuple(str(_PACKAGE / room) for room in ("bolts", "checkpoint", "engine/task", "engine/spouts/hosted_spout"))
+_CALLERS = tuple(str(_PACKAGE / room) for room in ("bolts", "checkpoint", "engine/task", "engine/sources/hosted_spout"))
 
 
 class LongCall(NamedTuple):

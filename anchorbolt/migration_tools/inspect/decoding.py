@@ -8,12 +8,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from anchorbolt.acker.stored_tree import OpenTreeCodec, RootCodec
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.errors import SerializationError, StateError
 from anchorbolt.serialization.codecs import Codec, JsonCodec, JsonKeyCodec, MsgpackCodec, MsgpackKeyCodec
 from anchorbolt.serialization.schema import FIRST_VERSION, untagged
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.tracking.stored_trees import OpenTreeCodec, RootCodec
 
 _HEADER = re.compile(r"keys (\S+), values (\S+)")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.observe.figures.families import Distributions, Families, user_metric
 from anchorbolt.observe.figures.registered import RegisteredMetrics

@@ -9,7 +9,7 @@ from typing import Any
 from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.spouts.failed_trees import FailedTree
+from anchorbolt.tracking.settlements import FailedTree
 from anchorbolt.util.messages import begun, bounded, counted, last_line, shortened
 
 MOST_LETTERS = 100

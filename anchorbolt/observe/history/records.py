@@ -14,7 +14,7 @@ from typing import Any
 from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.spout import FAILURES_KEPT, RecoveryReport
 from anchorbolt.config.masking import Masking
-from anchorbolt.engine.spouts.wave_report import PHASES, WaveReport
+from anchorbolt.engine.sources.wave_report import PHASES, WaveReport
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.observe.history.failures import (
     Letter,

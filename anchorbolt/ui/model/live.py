@@ -14,8 +14,7 @@ import anchorbolt
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.declaration import by_key
 from anchorbolt.config.settings import Settings
-from anchorbolt.engine.spouts.settled_messages import TaskMessages
-from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.observe.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.observe.figures.tasks import Figure, TaskFigures
@@ -23,6 +22,7 @@ from anchorbolt.observe.history.failures import messages_of, timed_out_in
 from anchorbolt.observe.history.graph import graph_of
 from anchorbolt.run.handle import RunHandle
 from anchorbolt.run.start import RunStart
+from anchorbolt.tracking.settlements import TaskMessages
 from anchorbolt.ui.model.failures import messages_shown
 from anchorbolt.ui.model.observation import (
     ComponentFigures,

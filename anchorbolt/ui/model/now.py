@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.spouts.throttle import WINDOW_S, Throttle
+from anchorbolt.engine.sources.throttle import WINDOW_S, Throttle
 from anchorbolt.ui.model.observation import Observation
 from anchorbolt.ui.model.text import storm_status
 

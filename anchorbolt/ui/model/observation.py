@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.spouts.settled_messages import TaskMessages
-from anchorbolt.engine.spouts.throttle import Throttle
+from anchorbolt.engine.sources.throttle import Throttle
 from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.observe.figures.state_sizes import MeasuredSizes
@@ -18,6 +17,7 @@ from anchorbolt.observe.figures.windows import ALL_TIME, WINDOWS
 from anchorbolt.observe.history.failures import Letter
 from anchorbolt.observe.history.graph import Graph
 from anchorbolt.observe.history.records import Record
+from anchorbolt.tracking.settlements import TaskMessages
 
 ALL_WINDOWS = (*WINDOWS, ALL_TIME)
 

@@ -9,7 +9,7 @@ from functools import cache
 from statistics import quantiles
 from typing import Any
 
-from anchorbolt.engine.spouts.wave_report import PHASES
+from anchorbolt.engine.sources.wave_report import PHASES
 from anchorbolt.observe.figures.tasks import Figure
 from anchorbolt.observe.figures.windows import WINDOWS
 from anchorbolt.observe.history.failures import MOST_LETTERS, has_failed, letters_in, timed_out_in

@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.driver.loop import Step, WaveLoop
-from anchorbolt.engine.spouts.source import Source
+from anchorbolt.engine.sources.source import Source
 from anchorbolt.errors import Fenced, WaveFailed
 
 DEADLINE_S = 30

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle, RunStatus, WaveReport
-from anchorbolt.engine.spouts.driver_spouts import Feeders
+from anchorbolt.engine.sources.driver_spouts import Feeders
 from anchorbolt.errors import Fenced
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.spouts import hosted_spout
+from anchorbolt.engine.sources import hosted_spout
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui.model.component import component

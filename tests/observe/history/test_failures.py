@@ -10,10 +10,10 @@ import pytest
 from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.spout import CommittedWave
-from anchorbolt.engine.spouts.failed_trees import FailedTree
-from anchorbolt.engine.spouts.wave_report import WaveReport, summarise
+from anchorbolt.engine.sources.wave_report import WaveReport, summarise
 from anchorbolt.observe.history.failures import has_failed, letter_of, reasons_in
 from anchorbolt.observe.history.records import MOST_BYTES, encoded, wave_record
+from anchorbolt.tracking.settlements import FailedTree
 
 
 @pytest.mark.parametrize(

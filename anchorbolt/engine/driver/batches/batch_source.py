@@ -12,8 +12,8 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spouts.source import Source
-from anchorbolt.engine.spouts.wave_report import WaveReport
+from anchorbolt.engine.sources.source import Source
+from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, TopologyError
 from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy

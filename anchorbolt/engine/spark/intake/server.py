@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.checkpoint.batches.metadata import LARGEST_METADATA
 from anchorbolt.checkpoint.ports import Round
+from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.intake.client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.emitter_task import BatchDriver
 from anchorbolt.engine.task.messages import as_failure
 from anchorbolt.engine.task.watchdog import LongCall, long_calls

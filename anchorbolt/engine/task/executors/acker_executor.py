@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from anchorbolt.acker.blob import Contribution, decode_blob
-from anchorbolt.acker.ledger import merge
-from anchorbolt.acker.placement import apply_moves
-from anchorbolt.acker.stored_trees import tree_state
-from anchorbolt.acker.verdict import Verdict
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.task.executors.wrapped_bolts import TaskOutcome, WrappedBolt
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.tuple_batch import TupleBatch
+from anchorbolt.tracking.blob import Contribution, decode_blob
+from anchorbolt.tracking.ledger import merge
+from anchorbolt.tracking.placement import apply_moves
+from anchorbolt.tracking.stored_trees import tree_state
+from anchorbolt.tracking.verdict import Verdict
 
 
 class AckerExecutor(WrappedBolt):

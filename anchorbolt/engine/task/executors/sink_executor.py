@@ -24,7 +24,7 @@ from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.task_tracker import TaskTracker
+    from anchorbolt.tracking.task_tracker import TaskTracker
 
 _REASON_CHARACTERS = 4_000  # of the reason of a failure
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.bolts.base import FailedException, ReportedFailedException
 from anchorbolt.bolts.tracked_collector import TrackedBasicCollector, TrackedOutputCollector
 from anchorbolt.errors import StateError
 from anchorbolt.streams.tuple import FAILED, TrackedTuple
 from anchorbolt.streams.tuple_batch import TupleBatch
+from anchorbolt.tracking.task_tracker import TaskTracker
 from anchorbolt.util.messages import bounded, user_traceback
 
 _TRACEBACK_CHARACTERS = 64_000  # of few failures of a round, see `TaskTracker.wants_traceback`

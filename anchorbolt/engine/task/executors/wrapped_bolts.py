@@ -27,10 +27,10 @@ from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.util.messages import user_traceback
 
 if TYPE_CHECKING:
-    from anchorbolt.acker.task_tracker import TaskTracker
-    from anchorbolt.acker.verdict import Verdict
     from anchorbolt.checkpoint.ports import BatchTry, HandOff
     from anchorbolt.engine.task.executors.tracked_execution import TrackedExecution
+    from anchorbolt.tracking.task_tracker import TaskTracker
+    from anchorbolt.tracking.verdict import Verdict
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 

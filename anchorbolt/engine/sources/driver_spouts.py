@@ -1,0 +1,163 @@
+"""The sources that the driver runs itself: rich spouts, tick tuples, replayed dead letters, and feeders of tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.letters.letter_store import letter_store
+from anchorbolt.checkpoint.ports import Batch, Round
+from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.sources.replays import Replays
+from anchorbolt.engine.sources.source import Source
+from anchorbolt.engine.sources.wave_report import WaveReport
+from anchorbolt.engine.task.messages import Envelope
+from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.spouts.stream import Spout
+from anchorbolt.streams.declaration import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.sources.rich_spouts import NewHost, RichSpouts
+
+Clock = Callable[[], float]
+
+
+def driver_spouts(
+    plan: ExecutionPlan, engine: str, kinds: tuple[type[Spout], ...], clock: Clock = time.monotonic
+) -> DriverSpouts | None:
+    """Return the sources that the driver runs itself; None if the plan has none of them.
+
+    `kinds` are the spouts that the engine with this name can run. Raises `TopologyError` for any other spout.
+    """
+    for component, spec in plan.graph.spouts.items():
+        if not isinstance(spec.spout, kinds):
+            raise TopologyError(
+                f"spout {component!r}: it is a {type(spec.spout).__name__}, which does not run on {engine}. Use one of "
+                f"{', '.join(kind.__name__ for kind in kinds)}.",
+                component=component,
+            )
+    has_others = len(plan.graph.stream_spouts) < len(plan.graph.spouts)
+    return DriverSpouts(plan, clock) if has_others or plan.ticks or plan.replays_letters else None
+
+
+class DriverSpouts:
+    """The sources of a run that the driver runs itself.
+
+    Attributes:
+        replays: None if no dead letters can be processed again.
+        ticks: The schedule of tick tuples.
+        rich: The rich spouts; None if there are none.
+    """
+
+    def __init__(self, plan: ExecutionPlan, clock: Clock = time.monotonic, new_host: NewHost | None = None) -> None:
+        """Make the tasks.
+
+        Args:
+            plan: The plan.
+            clock: Returns the seconds by which trees time out, tick tuples are due and the ages of messages are
+                measured.
+            new_host: Makes the host of a rich spout's task; None for one with a thread of its own.
+        """
+        letters = letter_store(plan.settings.dead_letter, plan.settings.provider, plan.locations)
+        self.replays = None if letters is None else Replays(plan, letters)
+        self.ticks = Ticks(plan.ticks, clock)
+        self.rich: RichSpouts | None = None
+        if plan.rich_spout_tasks:
+            from anchorbolt.engine.sources.rich_spouts import RichSpouts  # NumPy: only where it is needed
+
+            hosts = {} if new_host is None else {"new_host": new_host}
+            self.rich = RichSpouts(plan, clock, **hosts)
+        # A feeder's batch comes after the letters, which are part only of a wave without a batch of the query.
+        all_of_them = (self.replays, Feeders(plan), self.ticks, self.rich)
+        self.sources: Sequence[Source] = [source for source in all_of_them if source is not None]
+
+
+class Ticks(Source):
+    """The schedule of a run's tick tuples. A tick that is overdue comes once, however long ago it was due.
+
+    Attributes:
+        bolts: Those that get a tick tuple in the current wave.
+    """
+
+    def __init__(self, seconds: Mapping[str, float], clock: Clock) -> None:
+        """`seconds` is the time between two ticks of a bolt; the first is due that long after now."""
+        self._seconds = seconds
+        self._clock = clock
+        now = self._taken_at = clock() if seconds else 0.0
+        self._due_at = {bolt: now + each for bolt, each in seconds.items()}
+        self.bolts: frozenset[str] = frozenset()
+
+    def poll(self) -> bool:
+        return bool(self._due_at) and min(self._due_at.values()) <= self._clock()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.poll()
+
+    def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
+        now = self._taken_at = self._clock()
+        self.bolts = frozenset(bolt for bolt, at in self._due_at.items() if at <= now)
+        return batch
+
+    def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
+        """Have the next ticks count from the wave's start."""
+        for bolt in self.bolts:
+            self._due_at[bolt] = self._taken_at + self._seconds[bolt]
+        return report
+
+
+class Feeders(Source):
+    """All feeder spouts of a topology; each has one task."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        self._plan = plan
+        self._spouts = {id: spec.spout for id, spec in plan.graph.spouts.items() if isinstance(spec.spout, FeederSpout)}
+        self._counts_batches = bool(self._spouts) and not plan.graph.stream_spouts
+        self._is_held = False  # in a pause, or at the end
+        self._taken: dict[str, list[tuple[object, ...]]] = {}
+
+    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
+        """Settle what an earlier run has taken."""
+        self.end(spout.record.txid)
+        for each in self._spouts.values():
+            each.on_feed = wake
+
+    def poll(self) -> bool:
+        return not (self._is_held or self.is_empty)
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(spout.is_waiting() for spout in self._spouts.values())
+
+    def pause(self) -> None:
+        self._is_held = True
+
+    drain = pause
+
+    def resume(self) -> None:
+        self._is_held = False
+
+    def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
+        """Take a batch of each spout; an empty one while they are held."""
+        txid, spouts = record.txid + 1, self._spouts.items()
+        self._taken = {component: [] if self._is_held else spout.take(txid) for component, spout in spouts}
+        if self._counts_batches and batch is None:
+            return Batch(record.query_id, record.batch_id + 1, record.offsets_digest)
+        return batch
+
+    def rows(self, current: Round) -> Iterator[Envelope]:
+        for component, batch in self._taken.items():
+            columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in self._spouts[component].fields]
+            rows = [SourceRows(DEFAULT_STREAM, len(batch), columns)]
+            yield from run_spout_task(self._plan, component, 0, current, rows)
+
+    def end(self, txid: int) -> None:
+        """Forget the batches of the last decided wave, `txid`; a later wave's go back to their spouts."""
+        for spout in self._spouts.values():
+            spout.settle(txid)
+        self._taken = {}

@@ -1,0 +1,183 @@
+"""The book of messages: where each message of a run's rich spouts is, from its emit until its source knows of its end.
+
+Not thread-safe, but for what `Redelivery` is asked. No clock: the caller says what time it is.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from anchorbolt.checkpoint.decision import Acked
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.serialization import unpack
+from anchorbolt.spouts.intake import Chunk
+from anchorbolt.spouts.message_ids import AckedMessages
+from anchorbolt.tracking.failed_messages import FailedMessages
+from anchorbolt.tracking.in_flight import InFlight, RootedChunk
+from anchorbolt.tracking.redelivery import DecidedPart, Redelivery
+from anchorbolt.tracking.settlements import Emitter, FailedMessage, Settlement, acked_of
+from anchorbolt.tracking.sorted_roots import Roots
+from anchorbolt.tracking.verdict import Failure, Verdict
+
+
+class LeftTree(NamedTuple):
+    """A tree that an earlier run left open."""
+
+    root: int
+    spout: str  # its id
+    msg_id: bytes  # packed
+
+
+class Settled(NamedTuple):
+    """What a committed wave settles."""
+
+    of_wave: Mapping[Emitter, Settlement]
+    buried: Mapping[Emitter, int]  # how many of the acked messages are dead letters
+    to_tell: Sequence[tuple[TaskKey, Settlement]]  # what each task has to tell its source
+
+
+class MessageBook:
+    """The messages of one run.
+
+    ```
+    emit ──▶ waits at its spout ──begin──▶ in the wave ──settle──▶ acked ──▶ known to its source: forgotten
+                                            │      │
+                                            │      └──settle──▶ in an open tree ──settle──▶ acked, failed or timed out
+                                            └──judge──▶ failed ──settle──▶ its source may deliver it again
+    ```
+
+    `InFlight` has the messages of the wave and those of open trees. `Redelivery` has the messages of a spout with
+    stable ids, until its source knows of their acks. `FailedMessages` counts how often a message has failed.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        tasks: Mapping[int, TaskKey],  # all that have an id, by that
+        spouts: Mapping[str, bool],  # the rich spouts, and whether each has stable message ids
+        *,
+        timeout_s: float | None,
+        excludes: bool,
+        max_retries: int | None,  # of a message, before it is a dead letter; None if there are none
+    ) -> None:
+        self._tasks = tasks
+        self._spouts = spouts
+        self._in_flight = InFlight(run_id, tasks, timeout_s, excludes=excludes)
+        stable = {component for component, is_stable in spouts.items() if is_stable}
+        self._failed = None if max_retries is None else FailedMessages(max_retries, stable)
+        # By spout with stable message ids, also by one that this run leaves out and that has messages in flight.
+        self._redeliveries: dict[str, Redelivery] = {}
+        self._acked: dict[str, list[DecidedPart]] = {}  # by spout: what the last decision acks
+        self._buried = Counter[Emitter]()  # messages that the last decision acks as dead letters
+
+    def inherit(self, trees: Sequence[LeftTree], acked: Sequence[AckedMessages], now: float) -> Mapping[str, int]:
+        """Take over the open trees of earlier runs, and the messages that their last decision acks.
+
+        Returns how many messages are in flight of each spout that this run leaves out.
+        """
+        absent = Counter(each.spout for each in trees if each.spout not in self._spouts)
+        self._in_flight.inherit(((each.root, each.spout) for each in trees), now, absent=absent)
+        stable = {component for component, is_stable in self._spouts.items() if is_stable}
+        for component in sorted({*stable, *absent}):
+            in_flight = [unpack(each.msg_id) for each in trees if each.spout == component]
+            of_record = [messages for messages in acked if messages.component == component]
+            self._redeliveries[component] = Redelivery(component, in_flight, of_record)
+        return absent
+
+    def redelivery(self, component: str) -> Redelivery | None:
+        """Return the messages of a spout with stable message ids; None for another one."""
+        return self._redeliveries.get(component)
+
+    @property
+    def excluded(self) -> frozenset[int]:
+        """Roots of the wave that failed in an earlier round of it."""
+        return self._in_flight.excluded
+
+    @property
+    def expired(self) -> Roots:
+        """Trees of earlier waves whose time is over in this wave."""
+        return self._in_flight.expired
+
+    def has_expired(self, now: float) -> bool:
+        """Return whether the time of a tree is over that is open between two waves."""
+        return self._in_flight.has_expired(now)
+
+    @property
+    def oldest_since(self) -> float | None:
+        """When the oldest message was emitted that no spout holds any more; None without one. For any thread."""
+        return self._in_flight.oldest_since
+
+    def begin(self, taken: Mapping[int, Sequence[Chunk]], now: float) -> Mapping[int, Sequence[RootedChunk]]:
+        """Draw the roots of a wave's messages, by the id of the spout's task; exclude those that failed too often."""
+        rooted = self._in_flight.begin(taken, now)
+        if self._failed is not None and self._failed.has_dead:
+            self._in_flight.leave_out(self._is_dead)
+        return rooted
+
+    def judge(self, verdicts: Sequence[Verdict]) -> bool:
+        """Take the verdicts of a round; return whether it is to be repeated without the trees that failed in it."""
+        return self._in_flight.judge(verdicts)
+
+    def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
+        """Exclude trees of the wave from its next round on; return those that are not of rich spouts."""
+        return self._in_flight.exclude(failed)
+
+    def exclude_for_good(self, root: int, reason: str) -> bool:
+        """Exclude a tree of the wave, not to be tried again; return whether it is of a rich spout."""
+        return self._in_flight.exclude_for_good(root, reason)
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
+        if self._failed is None:
+            return []
+        settlements = self._in_flight.settlements()
+        acked = acked_of(settlements)
+        letters = self._failed.bury(settlements)
+        self._buried = acked_of(settlements) - acked
+        return letters
+
+    def acked(self) -> Acked:
+        """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""
+        acked: defaultdict[str, list[Any]] = defaultdict(list)
+        for (component, _), settlement in self._in_flight.settlements().items():
+            acked[component] += settlement.acked
+        kept = self._none_acked()
+        for component, redelivery in self._redeliveries.items():
+            self._acked[component] = parts = list(AckedMessages.parts_of(component, acked[component]))
+            kept[component] = [*redelivery.unconfirmed(), *(messages for messages, _ in parts)]
+        return kept
+
+    def settle(self, now: float) -> Settled:
+        """Settle messages after the wave has committed."""
+        settlements = self._in_flight.settle(now)
+        if self._failed is not None:
+            self._failed.settle(settlements)
+        to_tell: list[tuple[TaskKey, Settlement]] = []
+        failed = {component: list[FailedMessage]() for component in self._redeliveries}
+        for (component, index), settlement in settlements.items():
+            if component in self._redeliveries:
+                failed[component] += settlement.failed
+            elif index is not None:  # else of an earlier run: its source knows nothing of that delivery any more
+                to_tell.append(((component, index), settlement))
+        for component, redelivery in self._redeliveries.items():
+            told = redelivery.settle(self._acked.get(component, ()), failed[component])
+            to_tell += [((component, index), settlement) for index, settlement in told.items()]
+        return Settled(settlements, self._buried, to_tell)
+
+    def unconfirmed(self) -> Acked:
+        """Return the acked messages whose sources may not know it yet."""
+        return self._none_acked() | {name: each.unconfirmed() for name, each in self._redeliveries.items()}
+
+    @property
+    def awaits_sources(self) -> bool:
+        """Whether a spout of this run has yet to tell its source of acks."""
+        unconfirmed = self.unconfirmed()
+        return any(unconfirmed[name] for name in self._spouts)
+
+    def _none_acked(self) -> dict[str, Sequence[AckedMessages]]:
+        return dict.fromkeys(self._spouts, ())
+
+    def _is_dead(self, task_id: int, msg_id: Any) -> FailedMessage | None:
+        assert self._failed is not None
+        return self._failed.is_dead(self._tasks[task_id], msg_id)

@@ -1,0 +1,115 @@
+"""When messages were emitted: of a chunk's tuples, and of the trees that stay open after their wave. Pure.
+
+A spout may emit a million tuples a second, so not each has a time of its own. A mark says when the tuples up to some
+position of their chunk, from the mark before on, were emitted.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchorbolt.tracking.sorted_roots import Roots, is_in, places_of
+
+Times = NDArray[np.float64]
+
+Mark = tuple[int, float]
+"""The position behind the last tuple, and the time in seconds of a clock that does not go back."""
+
+
+def counts_by_time(marks: Sequence[Mark], chosen: NDArray[np.bool_]) -> list[tuple[float, int]]:
+    """Return how many of the chosen tuples of a chunk were emitted at each time."""
+    ends = [0, *(end for end, _ in marks)]
+    counts = np.diff(np.concatenate(([0], np.cumsum(chosen)))[ends]).tolist()
+    return [(at, count) for (_, at), count in zip(marks, counts, strict=True) if count]
+
+
+def times_of(marks: Sequence[Mark]) -> Times:
+    """Return the time of each tuple of a chunk."""
+    return np.repeat([at for _, at in marks], np.diff([0, *(end for end, _ in marks)]))
+
+
+class OpenTrees:
+    """When the messages of open trees were emitted: 16 bytes for each tree.
+
+    Attributes:
+        oldest: When the oldest message was emitted; None if no tree is open. May be read on any thread.
+    """
+
+    def __init__(self) -> None:
+        self.oldest: float | None = None
+        self._groups: list[_Group] = []
+
+    def keep(self, opened: Roots, chunks: Iterable[tuple[Roots, Sequence[Mark]]]) -> None:
+        """Keep the times of the trees that a wave leaves open, given the roots and the marks of the wave's chunks."""
+        if not len(opened):
+            return
+        kept: list[tuple[Roots, Times]] = []
+        for roots, marks in chunks:
+            stay = is_in(roots, opened)
+            kept.append((roots[stay], times_of(marks)[stay]))
+        groups = self._groups
+        groups.append(_Group(*map(np.concatenate, zip(*kept, strict=True))))
+        # If the sizes at least halve from group to group, there are few, however many waves leave trees open.
+        while len(groups) > 1 and groups[-2].left < 2 * groups[-1].left:
+            groups[-2:] = [_Group.of(groups[-2], groups[-1])]
+        self._find_oldest()
+
+    def times_of(self, roots: Roots) -> Times:
+        """Return when the messages of these trees were emitted, NaN for a tree that is not open."""
+        times: Times = np.full(len(roots), np.nan)
+        for group in self._groups if len(roots) else ():
+            known, places = group.find(roots)
+            times[known] = group.times[places]
+        return times
+
+    def forget(self, roots: Roots) -> None:
+        """Forget these trees, as far as they are known: they are open no more."""
+        for group in self._groups if len(roots) else ():
+            group.remove(group.find(roots)[1])
+        self._groups = [group for group in self._groups if group.left]
+        self._find_oldest()
+
+    def _find_oldest(self) -> None:
+        self.oldest = min((group.oldest for group in self._groups), default=None)
+
+
+class _Group:
+    """Open trees of one wave or of neighbouring ones. The time of a removed one is NaN until half of them are gone."""
+
+    def __init__(self, roots: Roots, times: Times) -> None:
+        order = np.argsort(roots, kind="stable")  # which is quick for the roots of two groups, one after the other
+        self.roots, self.times = roots[order], times[order]
+        self.left = len(roots)
+        self.oldest = float(times.min())
+
+    @classmethod
+    def of(cls, *groups: "_Group") -> "_Group":
+        """Return a group of the open trees of these groups."""
+        for group in groups:
+            group.compact()
+        return cls(np.concatenate([each.roots for each in groups]), np.concatenate([each.times for each in groups]))
+
+    def find(self, roots: Roots) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the positions of those of these roots that the group has, and where it has them."""
+        places = places_of(roots, self.roots)
+        known = np.flatnonzero(places >= 0)
+        known = known[~np.isnan(self.times[places[known]])]
+        return known, places[known]
+
+    def remove(self, places: NDArray[np.intp]) -> None:
+        """Remove the trees at these places."""
+        self.left -= len(places)
+        if not self.left or not len(places):
+            return
+        was_oldest = self.times[places].min() == self.oldest
+        self.times[places] = np.nan
+        if self.left < len(self.roots) // 2:
+            self.compact()
+        if was_oldest:
+            self.oldest = float(np.nanmin(self.times))
+
+    def compact(self) -> None:
+        """Give the memory of removed trees back."""
+        left = ~np.isnan(self.times)
+        self.roots, self.times = self.roots[left], self.times[left]

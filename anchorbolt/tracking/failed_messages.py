@@ -1,0 +1,93 @@
+"""Counts how often messages of rich spouts have failed, and makes those that failed for good dead letters."""
+
+import time
+from collections.abc import Container, Mapping
+from typing import Any
+
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.spouts.intake import Chunk
+from anchorbolt.spouts.message_ids import id_key
+from anchorbolt.tracking.settlements import Emitter, FailedMessage, Settlement
+
+_MOST = 100_000  # counts that are kept: a source that gives failed messages new ids would have them grow for ever
+
+Key = tuple[str, int | None, Any]
+"""A message: its spout's id, the index of the task if only that knows the message id, and the id by `id_key`."""
+
+
+class FailedMessages:
+    """The messages that have failed, and are not acked yet. Lost with the driver: its successor counts anew."""
+
+    def __init__(self, max_retries: int, shared: Container[str]) -> None:
+        """Create it; `shared` are the spouts of which all tasks give a message the same id."""
+        self._max_retries = max_retries
+        self._shared = shared
+        self._failures: dict[Key, tuple[int, FailedMessage]] = {}  # how often, and the last time
+
+    @property
+    def has_dead(self) -> bool:
+        """Whether `is_dead` returns a failure for any message."""
+        return any(self._is_too_often(failures) for failures, _ in self._failures.values())
+
+    def is_dead(self, emitter: Emitter, msg_id: Any) -> FailedMessage | None:
+        """Return how a message failed that has failed too often; None for others."""
+        failures, last = self._failures.get(self._key(emitter, msg_id), (0, None))
+        return last if self._is_too_often(failures) else None
+
+    def bury(self, settlements: Mapping[Emitter, Settlement]) -> list[DeadLetter]:
+        """Make those that fail for good in this wave dead letters, which are acked instead of failed.
+
+        A message of an earlier wave is not at hand: it is left out when its source delivers it again.
+        """
+        letters = []
+        decoded: Chunk | None = None
+        columns: list[list[Any]] = []
+        for emitter, settlement in settlements.items():
+            still_failed = []
+            for message in settlement.failed:
+                tries = self._failures.get(self._key(emitter, message.msg_id), (0, None))[0]
+                if not self._is_too_often(tries):  # else the wave has left it out from its first round on
+                    tries += 1
+                if message.chunk is not None and (self._is_too_often(tries) or message.is_hopeless):
+                    if message.chunk is not decoded:  # the failed messages of a chunk follow each other
+                        decoded, columns = message.chunk, message.chunk.columns()
+                    values = tuple(column[message.position] for column in columns)
+                    letters.append(_letter(emitter[0], message, message.chunk.stream, values, tries))
+                    settlement.acked.append(message.msg_id)
+                else:
+                    still_failed.append(message)
+            settlement.failed = still_failed
+        return letters
+
+    def settle(self, settlements: Mapping[Emitter, Settlement]) -> None:
+        """Count the failures of a wave that has committed, and forget what it acked."""
+        for emitter, settlement in settlements.items():
+            for msg_id in settlement.acked if self._failures else ():
+                self._failures.pop(self._key(emitter, msg_id), None)
+            for message in settlement.failed:
+                key = self._key(emitter, message.msg_id)
+                failures, _ = self._failures.pop(key, (0, None))
+                self._failures[key] = failures + 1, message._replace(chunk=None)
+        while len(self._failures) > _MOST:
+            del self._failures[next(iter(self._failures))]  # the one that failed longest ago
+
+    def _is_too_often(self, failures: int) -> bool:
+        return failures > self._max_retries
+
+    def _key(self, emitter: Emitter, msg_id: Any) -> Key:
+        component, index = emitter
+        return component, None if component in self._shared else index, id_key(msg_id)
+
+
+def _letter(component: str, message: FailedMessage, stream: str, values: tuple[Any, ...], tries: int) -> DeadLetter:
+    return DeadLetter(
+        component,
+        stream,
+        values,
+        message.msg_id,
+        message.component,
+        message.task_index,
+        message.reason,
+        tries,
+        time.time(),
+    )

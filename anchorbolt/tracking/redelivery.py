@@ -1,0 +1,136 @@
+"""Recognises the messages that a source delivers again under the id that they had before. Thread-safe.
+
+A message that is in flight is dropped: its first delivery is still processed. So is one that a decision has acked, and
+the spout acks it once more: its source did not know. The decision record keeps the ids of acked messages until
+the spout has told its source; only a driver that dies in between leaves such messages to its successor.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from anchorbolt.spouts.message_ids import AckedMessages, id_key, id_keys, id_of
+from anchorbolt.tracking.settlements import FailedMessage, Settlement
+
+DecidedPart = tuple[AckedMessages, Sequence[Any]]
+"""Messages that a decision acks: as the record has them, and their ids."""
+
+
+class Known(Enum):
+    """What is known of a message that a spout emits."""
+
+    NEW = "new"
+    IN_FLIGHT = "in flight"
+    ACKED = "acked"  # by a decision
+
+
+@dataclass
+class _Unconfirmed:
+    """Acked messages whose source may not know it."""
+
+    messages: AckedMessages
+    waiting: int  # so many of them
+
+
+class Redelivery:
+    """The messages of one spout with stable message ids."""
+
+    def __init__(self, component: str, in_flight: Iterable[Any] = (), acked: Sequence[AckedMessages] = ()) -> None:
+        """Start with what an earlier driver left: the messages of open trees, and those that the record acks."""
+        self._component = component
+        self._lock = threading.Lock()
+        # By message in flight, as `id_key` gives it, like all messages here: the task's index.
+        self._emitter: dict[Any, int | None] = dict.fromkeys(map(id_key, in_flight))
+        self._pending: defaultdict[int, int] = defaultdict(int)  # by task
+        self._recalled: dict[int, list[Any]] = {}  # by task: messages that another one has got from the source since
+        self._acked: dict[Any, _Unconfirmed] = {}
+        self._unconfirmed: list[_Unconfirmed] = []
+        for messages in acked:
+            entry = _Unconfirmed(messages, 0)
+            self._unconfirmed.append(entry)
+            self._acked.update(dict.fromkeys(map(id_key, messages.msg_ids()), entry))
+        # Of an id in several decisions, the earlier acks were confirmed: otherwise it had been recognised.
+        for entry in self._acked.values():
+            entry.waiting += 1
+        self._unconfirmed = [entry for entry in self._unconfirmed if entry.waiting]
+
+    def emit(self, msg_id: Any, task_index: int) -> Known:
+        """Note that a task emits a message; only a new one is to be processed."""
+        key = msg_id if type(msg_id) is int else id_key(msg_id)  # a call would cost as much as the rest
+        with self._lock:
+            if key in self._acked:
+                return Known.ACKED
+            if key not in self._emitter:
+                self._emitter[key] = task_index
+                self._pending[task_index] += 1
+                return Known.NEW
+            before = self._emitter[key]
+            if before != task_index:
+                self._emitter[key] = task_index  # the task that got it last tells the source
+                self._pending[task_index] += 1
+                if key in self._recalled.get(task_index, ()):  # it comes back
+                    self._recalled[task_index].remove(key)
+                if before is not None:
+                    self._pending[before] -= 1
+                    self._recalled.setdefault(before, []).append(key)
+            return Known.IN_FLIGHT
+
+    def take_recalled(self, task_index: int) -> list[Any]:
+        """Return the messages that a task has emitted, and that it will not be told of: another one got them since."""
+        if not self._recalled:
+            return []
+        with self._lock:
+            return [*map(id_of, self._recalled.pop(task_index, []))]
+
+    @property
+    def acked(self) -> list[Any]:
+        """The messages whose sources may not know that they are acked."""
+        with self._lock:
+            return [*map(id_of, self._acked)]
+
+    def pending(self, task_index: int) -> int:
+        """Return how many messages of a task are neither acked nor failed."""
+        return self._pending[task_index]
+
+    def unconfirmed(self) -> list[AckedMessages]:
+        """Return the acked messages whose source may not know it: what each record has to hold."""
+        with self._lock:
+            return [entry.messages for entry in self._unconfirmed]
+
+    def settle(self, decided: Iterable[DecidedPart], failed: Sequence[FailedMessage]) -> Mapping[int, Settlement]:
+        """Settle messages after the commit; return what each task, by index, has to tell its source.
+
+        `decided` is what the decision acks, as `AckedMessages.parts_of` made it.
+        """
+        by_task: defaultdict[int, Settlement] = defaultdict(Settlement)
+        with self._lock:
+            for messages, acked in decided:
+                entry = _Unconfirmed(messages, len(acked))
+                self._unconfirmed.append(entry)
+                for msg_id, key in zip(acked, id_keys(acked), strict=True):
+                    task = self._emitter.pop(key, None)
+                    self._acked[key] = entry
+                    if task is not None:
+                        by_task[task].acked.append(msg_id)
+            for message in failed:
+                task = self._emitter.pop(id_key(message.msg_id), None)
+                if task is not None:
+                    by_task[task].failed.append(message)
+        return by_task
+
+    def finish(self, task_index: int, count: int) -> None:
+        """Note that a task has told its source of this many messages that `settle` gave it."""
+        with self._lock:
+            self._pending[task_index] -= count
+
+    def confirm(self, acked: Sequence[Any]) -> None:
+        """Note that the source knows of the acks of these messages."""
+        with self._lock:
+            for key in id_keys(acked):
+                entry = self._acked.pop(key, None)
+                if entry is not None:
+                    entry.waiting -= 1
+            self._unconfirmed = [entry for entry in self._unconfirmed if entry.waiting > 0]

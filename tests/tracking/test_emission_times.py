@@ -1,0 +1,140 @@
+"""When messages were emitted, and how long the driver remembers it."""
+
+from collections.abc import Mapping
+from itertools import count
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorbolt.serialization import pack
+from anchorbolt.spouts.intake import Chunk, StreamIntake
+from anchorbolt.streams.ids import ids_of
+from anchorbolt.tracking.emission_times import OpenTrees, counts_by_time, times_of
+from anchorbolt.tracking.in_flight import InFlight
+from anchorbolt.tracking.settlements import Settlement
+from anchorbolt.tracking.sorted_roots import Roots
+from anchorbolt.tracking.stored_trees import OpenTree
+from anchorbolt.tracking.verdict import Failure, Verdict
+
+MARKS = [(2, 10.0), (3, 11.0), (6, 12.5)]  # 2 tuples at 10 s, 1 at 11 s, 3 at 12.5 s
+
+
+def roots_of(*roots: int) -> Roots:
+    return np.array(roots, np.uint64)
+
+
+def wave_of(*msg_ids: str | None) -> InFlight:
+    in_flight = InFlight("run", {1: ("in", 0)}, 30.0, excludes=False)
+    in_flight.begin({1: [Chunk("default", 6, b"", list(msg_ids), MARKS)]}, now=0.0)
+    return in_flight
+
+
+def drawn(in_flight: InFlight) -> list[int]:
+    ((chunk,),) = in_flight._chunks.values()
+    return [int(root) for root in chunk.roots]
+
+
+def settled(in_flight: InFlight, verdict: Verdict) -> Settlement:
+    in_flight.judge([verdict])
+    return in_flight.settle(now=1.0)["in", 0]
+
+
+def test_each_tuple_has_the_time_of_the_first_mark_behind_it() -> None:
+    assert times_of(MARKS).tolist() == [10.0, 10.0, 11.0, 12.5, 12.5, 12.5]
+    chosen = np.array([False, True, False, True, False, True])
+    assert counts_by_time(MARKS, chosen) == [(10.0, 1), (12.5, 2)]
+
+
+def test_the_times_of_acked_messages_leave_out_untracked_tuples() -> None:
+    settlement = settled(wave_of("a", None, "c", "d", "e", "f"), Verdict())
+    assert settlement.acked == ["a", "c", "d", "e", "f"]
+    assert settlement.emitted_at == [(10.0, 1), (11.0, 1), (12.5, 3)]
+
+
+def test_failed_messages_have_no_time() -> None:
+    in_flight = wave_of("a", "b", "c", "d", "e", "f")
+    failed = [Failure(drawn(in_flight)[position], "fails", 0, "no") for position in (0, 1, 4)]
+    assert settled(in_flight, Verdict(failed=failed)).emitted_at == [(11.0, 1), (12.5, 2)]
+
+
+def test_a_tree_that_is_complete_in_a_later_wave_has_the_time_of_its_emit() -> None:
+    in_flight = wave_of("a", "b", "c", "d", "e", "f")
+    first, _, third, *_ = drawn(in_flight)
+    assert settled(in_flight, Verdict(opened=np.sort(roots_of(first, third)))).emitted_at == [(10.0, 1), (12.5, 3)]
+    in_flight.begin({}, now=2.0)
+    completed = settled(in_flight, Verdict(completed=roots_of(third), completed_trees=[OpenTree(0, 1, 1, pack("c"))]))
+    assert (completed.acked, completed.emitted_at) == (["c"], [(11.0, 1)])
+
+
+def test_a_tree_of_an_earlier_run_has_no_time() -> None:
+    in_flight = InFlight("run", {1: ("in", 0)}, 30.0, excludes=False)
+    tree = OpenTree(5, 1, 1, pack("m"))
+    in_flight.inherit([(7, "in")], now=0.0)
+    in_flight.begin({}, now=1.0)
+    in_flight.judge([Verdict(completed=roots_of(7), completed_trees=[tree])])
+    settlement = in_flight.settle(now=2.0)["in", None]
+    assert (settlement.acked, settlement.emitted_at) == (["m"], [])
+
+
+def kept(trees: OpenTrees, times: Mapping[int, float]) -> None:
+    """Keep the trees of a wave whose messages were emitted at these times, by root; others of it are complete."""
+    marks = [(place, at) for place, at in enumerate([0.0, *times.values()], 1)]
+    trees.keep(np.sort(roots_of(*times)), [(roots_of(1, *times), marks)])
+
+
+def test_times_of_open_trees_are_known_until_they_are_forgotten() -> None:
+    trees = OpenTrees()
+    kept(trees, {9: 0.9, 3: 0.3, 5: 0.5, 7: 0.7})
+    kept(trees, {4: 0.4})
+    kept(trees, {})
+    assert trees.times_of(roots_of(7, 4, 3)).tolist() == [0.7, 0.4, 0.3]
+    trees.forget(roots_of(7, 4, 3))
+    assert np.isnan(trees.times_of(roots_of(3, 8, 4, 1))).all()
+    assert trees.times_of(roots_of(9, 5)).tolist() == [0.9, 0.5]
+    trees.forget(roots_of(9, 5, 8))
+    assert (trees.oldest, trees._groups) == (None, [])
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.lists(st.integers(0, 200), max_size=8)), max_size=12))
+def test_the_times_of_open_trees_are_those_of_a_model(waves: list[tuple[int, list[int]]]) -> None:
+    trees, model, unused = OpenTrees(), dict[int, float](), ids_of(1, 500).tolist()
+    for opened, closed in waves:
+        wave = {root: float(root % 100) for root in (unused.pop() for _ in range(opened))}
+        kept(trees, wave)
+        model.update(wave)
+        gone = {list(model)[place % len(model)] for place in closed if model}
+        trees.forget(roots_of(*gone, *unused[:3]))
+        for root in gone:
+            del model[root]
+        assert trees.oldest == min(model.values(), default=None)
+        assert trees.times_of(roots_of(*model)).tolist() == list(model.values())
+        assert np.isnan(trees.times_of(roots_of(*gone))).all()
+
+
+def test_trees_that_stay_open_in_every_wave_are_kept_in_few_groups() -> None:
+    trees, waves = OpenTrees(), 2000
+    for wave in range(2, 2 + waves):
+        kept(trees, {wave: float(wave)})
+        assert len(trees._groups) <= 11
+    assert trees.oldest == 2
+    trees.forget(np.arange(2, 1 + waves, dtype=np.uint64))
+    assert trees.oldest == waves + 1
+    assert sum(len(group.roots) for group in trees._groups) == 1
+
+
+def test_the_chunks_of_an_intake_have_all_their_tuples_marked() -> None:
+    clock = count(10)
+    intake = StreamIntake("default", 3, 1 << 20, list, lambda: float(next(clock)))
+    assert intake.since is None
+    for number in range(5):
+        intake.rows.append((number,))
+        intake.msg_ids.append(number)
+        if number in (0, 1, 3):
+            intake.mark()
+            intake.mark()
+        if number == 2:
+            intake.pack()
+    intake.pack()
+    assert [chunk.marks for chunk in intake.chunks] == [[(1, 10), (2, 11), (3, 12)], [(1, 13), (2, 14)]]
+    assert intake.since == 10
