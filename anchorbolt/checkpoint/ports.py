@@ -52,7 +52,7 @@ class Others(NamedTuple):
 class HandOff(NamedTuple):
     """What a task of a late bolt keeps from the processing phase of a batch for its commit phase: a file.
 
-    See `anchorbolt.checkpoint.batches.hand_off`.
+    See `anchorbolt.transactional.batches.hand_off`.
     """
 
     attempt: str  # of the task that has written it; it names the file

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog
@@ -26,6 +25,7 @@ from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.streams.declaration import check_name
+from anchorbolt.transactional.batches.metadata import BatchMetadata
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.serialization import pack
-from anchorbolt.spouts.transactional import BatchSpout
+from anchorbolt.spouts.transactional import KINDS, BatchSpout, SpoutKind
 from anchorbolt.streams.declaration import OutputFieldsDeclarer, wrong_fields
 from anchorbolt.util.messages import shortened
 
@@ -103,3 +103,6 @@ class SparkTransactionalSpout(BatchSpout):
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declare the default stream: the field for the attempt, then the given fields."""
         declarer.declare(self.attempt_field, *self.fields)
+
+
+KINDS[SparkTransactionalSpout] = SpoutKind("of ranges of a Spark source")

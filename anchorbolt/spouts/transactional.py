@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.attempt import TransactionAttempt
@@ -195,3 +195,33 @@ class OpaquePartitionedTransactionalSpout(BatchSpout):
     @abstractmethod
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> OpaquePartitionedEmitter:
         """Return the emitter of a task. Called on an executor."""
+
+
+class SpoutKind(NamedTuple):
+    """What the engine has to know of a kind of spout."""
+
+    text: str  # in the decision record
+    coordinator: type[Coordinator] | None = None  # what `coordinator` has to return; None if there is no such method
+    emitter: type[Emitter] | None = None  # likewise; None if Spark reads the batches
+    is_partitioned: bool = False  # each partition has metadata of its own
+    is_opaque: bool = False  # a batch that is tried again may differ
+
+
+KINDS: dict[type, SpoutKind] = {
+    TransactionalSpout: SpoutKind("transactional", TransactionalCoordinator, TransactionalEmitter),
+    CommitterTransactionalSpout: SpoutKind(
+        "transactional, with committing emitters", TransactionalCoordinator, CommitterTransactionalEmitter
+    ),
+    PartitionedTransactionalSpout: SpoutKind(
+        "partitioned", PartitionedCoordinator, PartitionedEmitter, is_partitioned=True
+    ),
+    OpaquePartitionedTransactionalSpout: SpoutKind(
+        "opaque partitioned", PartitionedCoordinator, OpaquePartitionedEmitter, is_partitioned=True, is_opaque=True
+    ),
+}
+"""All kinds of spouts; one in another module adds itself. A new kind extends `BatchSpout`, and has an entry."""
+
+
+def kind_of(spout: Spout) -> SpoutKind | None:
+    """Return the kind of a spout of a transactional topology: the entry of its nearest base; None without one."""
+    return next((KINDS[base] for base in type(spout).__mro__ if base in KINDS), None)

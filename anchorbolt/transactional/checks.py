@@ -9,22 +9,10 @@ from anchorbolt.bolts.batch import BaseBatchBolt, Committer
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
-from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.stream import Spout
-from anchorbolt.spouts.transactional import (
-    BatchSpout,
-    OpaquePartitionedTransactionalSpout,
-    PartitionedTransactionalSpout,
-    TransactionalSpout,
-)
+from anchorbolt.spouts.transactional import KINDS, BatchSpout, kind_of
 from anchorbolt.topology.graph import BoltSpec, Component
 
-_SPOUTS = (
-    TransactionalSpout,
-    PartitionedTransactionalSpout,
-    OpaquePartitionedTransactionalSpout,
-    SparkTransactionalSpout,
-)
 _BOLTS = (BaseBasicBolt, BaseBatchBolt, BaseStatefulBolt, DataFrameSink)
 _COMMITTERS = (BaseBatchBolt, BaseStatefulBolt)
 
@@ -47,8 +35,8 @@ _PREPARE: tuple[tuple[type[Bolt], tuple[str, ...], str], ...] = (
 
 def check_spout(id: str, spout: Spout) -> None:
     """Check that the spout emits batches, in one of the four ways."""
-    if not isinstance(spout, _SPOUTS):
-        kinds = " or ".join(kind.__name__ for kind in _SPOUTS)
+    if kind_of(spout) is None:
+        kinds = " or ".join(kind.__name__ for kind in KINDS)
         name = type(spout).__name__
         raise TopologyError(
             f"spout {id!r}: a {name} has no coordinator. Extend {kinds}."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from anchorbolt.checkpoint.batches.journals import keep_journal
 from anchorbolt.errors import StateCorrupted, StateError
 from anchorbolt.transactional.values import (
     OpaqueValue,
@@ -18,6 +18,14 @@ from anchorbolt.transactional.values import (
 from anchorbolt.util.messages import shortened
 
 Function = Callable[[Any], Any]
+
+_thread = threading.local()
+
+
+def journal_was_kept() -> bool:
+    """Return whether a committer has updated a map on this thread since the last call: its journal is its task's."""
+    kept, _thread.has_journal = getattr(_thread, "has_journal", False), False
+    return kept
 
 
 class BackingMap(Protocol):
@@ -153,7 +161,7 @@ class OpaqueMap(_BatchMap):
             StateError: A value has a higher txid: it belongs to another history of the topology. Nothing was written.
             StateCorrupted: A value is not an `OpaqueValue`. Nothing was written.
         """
-        keep_journal()
+        _thread.has_journal = True
         found = self._backing_values([self._journal, *functions])
         journal = self._journal_of(found[0], txid)
         stored = self._decoded(functions, found[1:])

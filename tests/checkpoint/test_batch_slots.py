@@ -1,6 +1,6 @@
 """The slots of the metadata of batches in flight: none is used again before its batch has committed."""
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata, Slots
+from anchorbolt.transactional.batches.metadata import BatchMetadata, Slots
 
 
 def stored(slots: dict[int, int]) -> dict[int, bytes]:

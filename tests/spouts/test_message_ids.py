@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.errors import UnsupportedValue
-from anchorbolt.spouts.message_ids import AckedMessages
 from anchorbolt.spouts import message_ids
+from anchorbolt.spouts.message_ids import AckedMessages
 
 IDS = st.lists(st.integers(-5, 5) | st.integers(), max_size=30) | st.lists(
     st.text(max_size=40) | st.tuples(st.text(max_size=3), st.integers()), max_size=30

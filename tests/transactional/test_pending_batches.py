@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.errors import BoltError, FaultInjected
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
+from anchorbolt.transactional.batches.metadata import BatchMetadata
 from tests.engine.conftest import Watch
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import (

@@ -20,9 +20,9 @@ from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.driver.batches.left_out import BatchTries
-    from anchorbolt.engine.driver.batches.pipeline import Pipeline
+    from anchorbolt.engine.driver.batch_tries import BatchTries
     from anchorbolt.engine.driver.isolation import Isolation
+    from anchorbolt.transactional.batches.pipeline import Pipeline
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -49,7 +49,7 @@ class Rounds:
         self._isolation: Isolation | None = None  # of tuples that fail
         self._tries: BatchTries | None = None
         if pipeline is not None:
-            from anchorbolt.engine.driver.batches.left_out import BatchTries
+            from anchorbolt.engine.driver.batch_tries import BatchTries
 
             self._tries = BatchTries(plan, pipeline)
         elif plan.keeps_dead_letters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -10,9 +10,9 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
-from anchorbolt.engine.task.emitter_task import BatchDriver
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.transactional.batches.pipeline import Processing
 
 
 class StageProgress(NamedTuple):
@@ -20,32 +20,6 @@ class StageProgress(NamedTuple):
 
     ended: Mapping[TaskKey, int] = {}  # the executed tuples, by ended task
     tasks: int = 0  # all tasks of the job if it still runs
-
-
-class Phase(Protocol):
-    """A processing phase that runs in the background."""
-
-    is_ended: bool
-
-    def reports(self) -> Sequence[TaskReport]:
-        """Return the reports of all its tasks, once it has ended. Raises what has ended it."""
-
-    def cancel(self) -> None:
-        """Give it up: it may still run for a while, but its hand-offs are of no use."""
-
-
-class Processing(Protocol):
-    """Runs the processing phases of a transactional topology's batches, several at a time."""
-
-    @property
-    def session(self) -> Any:
-        """Spark's session, for a spout that reads with it; None if there is no such spout."""
-
-    def serve(self, driver: BatchDriver) -> None:
-        """Have the emitters of all phases ask `driver`. Called once, before the first phase."""
-
-    def start(self, current: Round, notify: Callable[[], None], /) -> Phase:
-        """Begin a phase in the background; `notify` is called, on any thread, when it has ended."""
 
 
 class Runner(Protocol):

@@ -11,20 +11,25 @@ from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.transaction import Run
-from anchorbolt.engine.driver.batches.batch_source import BatchSource
-from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
-from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.state_commits import StateCommits
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.sources.batch_source import BatchSource, pipeline_of
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.files import Folder
+from anchorbolt.spouts.transactional import kind_of
 from anchorbolt.util.retry import RetryPolicy
 
 
 def _inputs(plan: ExecutionPlan, bolt: str) -> Inputs:
     return tuple((source.component, source.stream, str(grouping)) for source, grouping in plan.graph.bolts[bolt].inputs)
+
+
+def _batch_spout_text(plan: ExecutionPlan) -> str:
+    """Return the id and kind of a transactional topology's spout for the decision record; empty without one."""
+    kind = kind_of(plan.graph.spouts[plan.batch_spout].spout) if plan.batch_spout else None
+    return "" if kind is None else f"{plan.batch_spout!r} ({kind.text})"
 
 
 def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tuple[CheckpointSpout, Sequence[Source]]:
@@ -46,13 +51,13 @@ def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tu
         },
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
         spout_tasks=plan.spouts_of_trees if plan.ackers else {},
-        batch_spout=batch_spout_text(plan),
+        batch_spout=_batch_spout_text(plan),
         committers={name: len(plan.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
     )
     log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
     pipeline, sources = None, runner.sources
     if runner.processing is not None:
-        pipeline = Pipeline(plan, log, folder, runner.processing)
+        pipeline = pipeline_of(plan, log, folder, runner.processing)
         runner.processing.serve(pipeline)
         sources = [BatchSource(plan, pipeline)]
     commit_tasks = None

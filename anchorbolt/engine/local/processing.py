@@ -8,14 +8,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.emitter_task import BatchDriver, run_emitter_task
+from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
+from anchorbolt.transactional.batches.background import Background, Cancellation
+from anchorbolt.transactional.batches.flights import BatchDriver
 
 if TYPE_CHECKING:
     from anchorbolt.engine.spark.ranges import LocalRanges

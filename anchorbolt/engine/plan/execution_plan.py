@@ -13,7 +13,6 @@ import cloudpickle
 
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
-from anchorbolt.checkpoint.batches.hand_off import HandOffs, Unpickler
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
@@ -33,6 +32,7 @@ from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
 from anchorbolt.tracking.stored_trees import TREE_HEADER
+from anchorbolt.transactional.batches.hand_off import HandOffs, Unpickler
 
 _TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespaces", "state_positions"}
 

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.intake.client import IntakeAddress
 from anchorbolt.engine.spark.intake.server import BatchServer
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
-from anchorbolt.engine.task.emitter_task import BatchDriver
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
+from anchorbolt.transactional.batches.background import Background, Cancellation
+from anchorbolt.transactional.batches.flights import BatchDriver
 
 _POOL = "spark.scheduler.pool"
 

@@ -8,7 +8,6 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.driver.batches.background import Cancellation
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.remote import RemoteStage
@@ -16,10 +15,11 @@ from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.task.messages import Envelope
-from anchorbolt.engine.task.spout_calls import spout_error
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
+from anchorbolt.transactional.batches.background import Cancellation
+from anchorbolt.transactional.batches.spout_calls import spout_error
 
 
 def begin_job_group(session: SparkSession, plan: ExecutionPlan, current: Round, cancellation: Cancellation) -> None:

@@ -21,10 +21,10 @@ from anchorbolt.engine.task.executors.batch_executors import (
 from anchorbolt.engine.task.executors.sink_executor import SinkExecutor
 from anchorbolt.engine.task.executors.wrapped_bolts import CheckpointTupleForwarder, WrappedBolt
 from anchorbolt.engine.task.instance import Instance, open_state
-from anchorbolt.engine.task.spout_calls import called, made
 from anchorbolt.spouts import transactional as spouts
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.streams.context import TopologyContext
+from anchorbolt.transactional.batches.spout_calls import called, made
 
 
 def build_for_batches(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -> Instance:
@@ -75,15 +75,9 @@ def _new_batch_bolt(plan: ExecutionPlan, component: str) -> BaseBatchBolt:
 def new_emitter(plan: ExecutionPlan, task: TaskKey, context: TopologyContext) -> spouts.Emitter:
     """Return a new emitter of a task. Raises `SpoutError` if the user's method raises or returns something else."""
     spout = plan.unpickle_spout()
-    kind = next(emitter for each, emitter in _KINDS if isinstance(spout, each))
+    kind = spouts.kind_of(spout)
+    assert kind is not None
+    assert kind.emitter is not None
     make = spout.emitter  # type: ignore[attr-defined]
-    emitter: spouts.Emitter = made(task, "emitter", kind, make, plan.conf, context)
+    emitter: spouts.Emitter = made(task, "emitter", kind.emitter, make, plan.conf, context)
     return emitter
-
-
-_KINDS: tuple[tuple[type, type], ...] = (  # a kind before its base
-    (spouts.CommitterTransactionalSpout, spouts.CommitterTransactionalEmitter),
-    (spouts.TransactionalSpout, spouts.TransactionalEmitter),
-    (spouts.PartitionedTransactionalSpout, spouts.PartitionedEmitter),
-    (spouts.OpaquePartitionedTransactionalSpout, spouts.OpaquePartitionedEmitter),
-)

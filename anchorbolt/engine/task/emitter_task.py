@@ -11,26 +11,27 @@ import contextvars
 import queue
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
-from anchorbolt.checkpoint.batches.metadata import check_size, packed_metadata
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
-from anchorbolt.engine.task.spout_calls import called, spout_error
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import TopologyError
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts import transactional as spouts
 from anchorbolt.streams.calls import others_may_call
+from anchorbolt.transactional.batches.flights import BatchDriver, PartitionStart
+from anchorbolt.transactional.batches.metadata import check_size, packed_metadata
+from anchorbolt.transactional.batches.spout_calls import called, spout_error
 from anchorbolt.util.messages import shortened
 
 _WAITING = 4
@@ -38,31 +39,9 @@ _WAITING = 4
 
 _Put = Callable[[list[Envelope]], None]
 
-Told = Mapping[int, bytes | None]
-"""By partition: the packed metadata of its batch; None if the batch has nothing of the partition."""
-
 T = TypeVar("T")
 
 _POLL_S = 0.1
-
-
-class PartitionStart(NamedTuple):
-    """Where the batch of a partition begins."""
-
-    partition: int
-    last: bytes | None  # the packed metadata of the batch before; None if there is none
-    stored: bytes | None  # of an earlier try of this batch: it is emitted again
-    is_empty: bool  # an earlier try of this batch emitted nothing of the partition
-
-
-class BatchDriver(Protocol):
-    """What a task of the spout asks the driver. Raises `WaveFailed` if the driver does not answer, or gave it up."""
-
-    def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
-        """Return the partitions of the task."""
-
-    def tell(self, current: Round, task: TaskKey, told: Told) -> None:
-        """Make the metadata of the task's partitions durable."""
 
 
 def run_emitter_task(

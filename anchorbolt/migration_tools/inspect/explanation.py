@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import is_record_namespace
@@ -24,6 +23,7 @@ from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import prefix_of
+from anchorbolt.transactional.batches.metadata import BatchMetadata
 from anchorbolt.util.messages import shortened
 
 _SHOWN_METADATA = 1000  # characters

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata
-from anchorbolt.engine.driver.batches.flights import Flight
 from anchorbolt.errors import WaveFailed
 from anchorbolt.state_backends.state import Fence
+from anchorbolt.transactional.batches.flights import Flight
+from anchorbolt.transactional.batches.metadata import BatchMetadata
 
 LAST = BatchMetadata(6, number_of_partitions=2, partitions={0: b"a", 1: b"b"}, emitted=frozenset({0, 1}))
 NEW = replace(LAST, txid=7, number_of_partitions=3, emitted=frozenset())

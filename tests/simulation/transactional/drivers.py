@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from anchorbolt.checkpoint import decision_log
-from anchorbolt.engine.driver.batches import pipeline
 from anchorbolt.engine.driver.spout_of_run import spout_and_sources
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task import emitter_task
+from anchorbolt.transactional.batches import pipeline
 from tests.simulation.drivers import CHECKPOINT, SteppedLoop, run_loop, settings_of
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.transactional.locks import simulated_threading

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import STATE_KEY
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
@@ -18,6 +17,7 @@ from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.transactional import OpaqueValue, TransactionalValue
+from anchorbolt.transactional.batches.metadata import NO_BATCH, BatchMetadata
 from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants
 from tests.simulation.topology import NAME, Expected
 from tests.simulation.transactional.bolts import BATCH, GROUPS, SIZE

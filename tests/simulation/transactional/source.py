@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata
 from anchorbolt.serialization import unpack
+from anchorbolt.transactional.batches.metadata import BatchMetadata
 
 if TYPE_CHECKING:
     from tests.simulation.transactional.scenario import BatchScenario

@@ -6,18 +6,19 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anchorbolt.checkpoint.batches.hand_off import folder_of
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.runner import StageProgress
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.emitter_task import BatchDriver, PartitionStart, Told, run_emitter_task
+from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, ReportMessage, TaskReport, decode_message
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.errors import AnchorboltError, WaveFailed
+from anchorbolt.transactional.batches.flights import BatchDriver, PartitionStart, Told
+from anchorbolt.transactional.batches.hand_off import folder_of
 from tests.simulation.actors import Actor
 from tests.simulation.runner import TaskRunner
 

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.checkpoint.batches.hand_off import HandOffs, HandOffWriter, pickled, remove_hand_offs
-from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots, packed_metadata
 from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round
-from anchorbolt.engine.driver.batches.background import Background, Cancellation
-from anchorbolt.engine.driver.batches.flights import Flight
-from anchorbolt.engine.task.emitter_task import PartitionStart, Produced
+from anchorbolt.engine.task.emitter_task import Produced
 from anchorbolt.errors import StateCorrupted, StateUnavailable, TopologyError, WaveFailed
 from anchorbolt.files import open_folder
 from anchorbolt.serialization import pack
 from anchorbolt.state_backends.state import Fence
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.transactional import BatchOutputCollector, TransactionAttempt
+from anchorbolt.transactional.batches.background import Background, Cancellation
+from anchorbolt.transactional.batches.flights import Flight, PartitionStart
+from anchorbolt.transactional.batches.hand_off import HandOffs, HandOffWriter, pickled, remove_hand_offs
+from anchorbolt.transactional.batches.metadata import NO_BATCH, BatchMetadata, Slots, packed_metadata
 
 FENCE = Fence(2, 7)
 

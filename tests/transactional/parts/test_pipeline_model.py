@@ -13,12 +13,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.engine.driver.batches.pipeline import Pipeline
+from anchorbolt.engine.sources.batch_source import pipeline_of
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.files import open_folder
@@ -31,6 +30,7 @@ from anchorbolt.transactional import (
     PartitionedCoordinator,
     PartitionedTransactionalSpout,
 )
+from anchorbolt.transactional.batches.metadata import BatchMetadata
 from tests.transactional.jobs import values_topology
 
 TASKS = 2
@@ -119,7 +119,7 @@ class PipelineModel(RuleBasedStateMachine):
         )
         self.spout: Any = Spout(record)
         processing = Mock(session=None, start=self.processing)
-        self.pipeline = Pipeline(plan, self.log, open_folder(self.directory.name), processing)
+        self.pipeline = pipeline_of(plan, self.log, open_folder(self.directory.name), processing)
         spout: Any = self.spout
         self.pipeline.open(spout)
 

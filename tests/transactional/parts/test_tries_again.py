@@ -7,17 +7,18 @@ from unittest.mock import Mock
 
 import pytest
 
-from anchorbolt.checkpoint.batches.hand_off import folder_of
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.engine.driver.batches.pipeline import Pipeline
+from anchorbolt.engine.sources.batch_source import pipeline_of
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.files import open_folder
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.transactional import OpaquePartitionedTransactionalSpout, PartitionedCoordinator
+from anchorbolt.transactional.batches.hand_off import folder_of
+from anchorbolt.transactional.batches.pipeline import Pipeline
 from tests.transactional.jobs import values_topology
 
 
@@ -82,7 +83,7 @@ def pipeline(tmp_path: Path, phases: list[Processing]) -> Pipeline:
         phases.append(Processing(current, notify))
         return phases[-1]
 
-    pipeline = Pipeline(plan, log, open_folder(str(tmp_path)), Mock(session=None, start=start))
+    pipeline = pipeline_of(plan, log, open_folder(str(tmp_path)), Mock(session=None, start=start))
     spout: Any = Started()
     pipeline.open(spout)
     pipeline.fill()

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.spout_task import SourceRows
 from anchorbolt.engine.task.watchdog import LongCall, tell_long_calls
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.tracking.sorted_roots import Roots
+from anchorbolt.transactional.batches.flights import PartitionStart, Told
 
 TIMEOUT_S = 30.0  # the longest time that one side waits for the other
 _LONGEST_FRAME = (1 << 31) - 1

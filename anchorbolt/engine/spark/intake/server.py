@@ -13,16 +13,16 @@ from socketserver import StreamRequestHandler
 
 from pyspark.sql import SparkSession
 
-from anchorbolt.checkpoint.batches.metadata import LARGEST_METADATA
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.intake.client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
-from anchorbolt.engine.task.emitter_task import BatchDriver
 from anchorbolt.engine.task.messages import as_failure
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.state import Fence
+from anchorbolt.transactional.batches.flights import BatchDriver
+from anchorbolt.transactional.batches.metadata import LARGEST_METADATA
 from anchorbolt.util.limited_server import LimitedServer
 
 _log = logging.getLogger("anchorbolt.engine")

@@ -8,8 +8,6 @@ from typing import Any
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.batch import BaseBatchBolt
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
-from anchorbolt.checkpoint.batches.hand_off import HandOffs, HandOffWriter, pickled
-from anchorbolt.checkpoint.batches.journals import journal_was_kept
 from anchorbolt.checkpoint.ports import BatchTry, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.task.executors.wrapped_bolts import (
@@ -23,6 +21,8 @@ from anchorbolt.errors import AnchorboltError, BoltError
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple_batch import TupleBatch
+from anchorbolt.transactional.batches.hand_off import HandOffs, HandOffWriter, pickled
+from anchorbolt.transactional.maps import journal_was_kept
 from anchorbolt.util.messages import shortened
 
 Forward = Callable[[CheckpointTuple], None]

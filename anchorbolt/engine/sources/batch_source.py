@@ -6,19 +6,38 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
-from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, TopologyError
+from anchorbolt.files import Folder
+from anchorbolt.transactional.batches.coordinator import BatchCoordinator
+from anchorbolt.transactional.batches.pipeline import Pipeline, Processing
 from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.engine")
+
+
+def pipeline_of(plan: ExecutionPlan, log: DecisionLog, folder: Folder, processing: Processing) -> Pipeline:
+    """Return the pipeline of a run, which is not open; `folder` is the checkpoint location."""
+    spout: Any = plan.graph.spouts[plan.batch_spout].spout
+    context = plan.context((plan.batch_spout, 0))
+    return Pipeline(
+        plan.batch_spout,
+        lambda: BatchCoordinator(plan.batch_spout, spout, plan.conf, context, processing.session),
+        processing,
+        log,
+        folder,
+        tasks=len(plan.tasks.get(plan.batch_spout, ())),
+        most=plan.settings.max_spout_pending or 1,
+    )
 
 
 class BatchSource(Source):

@@ -6,9 +6,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.task.messages import TaskReport
 
 _END_S = 5.0
 """How long the end of a run waits for phases that were given up."""
@@ -43,18 +43,18 @@ class Cancellation:
             self._callbacks = []
 
 
-Run = Callable[[Round, Cancellation], Sequence[TaskReport]]
+Run = Callable[[Round, Cancellation], Sequence[Any]]
 """Runs a processing phase; ends soon once it is given up."""
 
 
 class InBackground:
-    """One processing phase: `anchorbolt.engine.driver.runner.Phase`."""
+    """One processing phase: `anchorbolt.transactional.batches.pipeline.Phase`."""
 
     def __init__(self, current: Round, notify: Callable[[], None]) -> None:
         self.round = current
         self._cancellation = Cancellation()
         self._notify = notify
-        self._reports: Sequence[TaskReport] | None = None
+        self._reports: Sequence[Any] | None = None
         self._failure: BaseException | None = None
         self.is_ended = False
 
@@ -67,7 +67,7 @@ class InBackground:
         self.is_ended = True
         self._notify()
 
-    def reports(self) -> Sequence[TaskReport]:
+    def reports(self) -> Sequence[Any]:
         if self._failure is not None:
             raise self._failure
         assert self._reports is not None, "it has ended"

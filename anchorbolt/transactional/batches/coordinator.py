@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata, packed_metadata
-from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.spout_calls import called, made
 from anchorbolt.errors import AnchorboltError, TopologyError
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.spouts import transactional as spouts
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
-from anchorbolt.spouts.transactional import TransactionalCoordinator
+from anchorbolt.spouts.transactional import BatchSpout, Coordinator, TransactionalCoordinator, kind_of
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.transactional.batches.metadata import BatchMetadata, packed_metadata
+from anchorbolt.transactional.batches.spout_calls import called, made
 from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -70,45 +70,31 @@ class RangeCoordinator(TransactionalCoordinator):
         return unpack(packed_metadata(self._component, end, pack(start), "latest"))
 
 
-_KINDS: tuple[tuple[type, str, type], ...] = (
-    (spouts.CommitterTransactionalSpout, "transactional, with committing emitters", spouts.TransactionalCoordinator),
-    (spouts.TransactionalSpout, "transactional", spouts.TransactionalCoordinator),
-    (spouts.PartitionedTransactionalSpout, "partitioned", spouts.PartitionedCoordinator),
-    (spouts.OpaquePartitionedTransactionalSpout, "opaque partitioned", spouts.PartitionedCoordinator),
-    (SparkTransactionalSpout, "of ranges of a Spark source", RangeCoordinator),
-)
-
-
-def batch_spout_text(plan: ExecutionPlan) -> str:
-    """Return the id and kind of a transactional topology's spout for the decision record; empty without one."""
-    if not plan.batch_spout:
-        return ""
-    spout = plan.graph.spouts[plan.batch_spout].spout
-    return f"{plan.batch_spout!r} ({next(kind for each, kind, _ in _KINDS if isinstance(spout, each))})"
-
-
 class BatchCoordinator:
     """The coordinator of one run. Its calls never overlap."""
 
-    def __init__(self, plan: ExecutionPlan, session: Any = None) -> None:
+    def __init__(
+        self, component: str, spout: BatchSpout, conf: Mapping[str, Any], context: TopologyContext, session: Any = None
+    ) -> None:
         """Make the coordinator. Raises `SpoutError` if the spout raises, or returns something else.
 
         `session` is Spark's, for a spout that reads with it.
         """
-        spout: Any = plan.graph.spouts[plan.batch_spout].spout
-        self._task = plan.batch_spout, 0
-        self.is_opaque = isinstance(spout, spouts.OpaquePartitionedTransactionalSpout)
-        self.is_partitioned = self.is_opaque or isinstance(spout, spouts.PartitionedTransactionalSpout)
-        kind = next(coordinator for each, _, coordinator in _KINDS if isinstance(spout, each))
+        self._task = component, 0
+        kind = kind_of(spout)
+        assert kind is not None, "the builder refuses any other spout"
+        self.is_opaque, self.is_partitioned = kind.is_opaque, kind.is_partitioned
         if isinstance(spout, SparkTransactionalSpout):
-            self._source: Any = RangeCoordinator(plan.batch_spout, spout, session)
-            return
-        self._source = made(self._task, "coordinator", kind, spout.coordinator, plan.conf, plan.context(self._task))
+            self._source: Any = RangeCoordinator(component, spout, session)
+        else:
+            assert kind.coordinator is not None
+            make = spout.coordinator  # type: ignore[attr-defined]
+            self._source = made(self._task, "coordinator", kind.coordinator, make, conf, context)
 
     @property
     def can_tell(self) -> bool:
         """Whether the coordinator says by itself when a batch is ready."""
-        return type(self._source).is_ready is not spouts.Coordinator.is_ready
+        return type(self._source).is_ready is not Coordinator.is_ready
 
     def is_ready(self, last: BatchMetadata) -> bool:
         """Return whether a batch may begin behind `last`."""

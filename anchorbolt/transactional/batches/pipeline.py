@@ -8,39 +8,72 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any, Protocol
 
-from anchorbolt.checkpoint.batches.hand_off import remove_hand_offs, remove_older_hand_offs
-from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots, check_size
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, DecisionLog
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
-from anchorbolt.engine.driver.batches.coordinator import BatchCoordinator
-from anchorbolt.engine.driver.batches.flights import Flight
-from anchorbolt.engine.driver.runner import Phase, Processing
-from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.emitter_task import PartitionStart, Told
-from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.files import Folder
+from anchorbolt.transactional.batches.coordinator import BatchCoordinator
+from anchorbolt.transactional.batches.flights import BatchDriver, Flight, PartitionStart, Told
+from anchorbolt.transactional.batches.hand_off import remove_hand_offs, remove_older_hand_offs
+from anchorbolt.transactional.batches.metadata import NO_BATCH, BatchMetadata, Slots, check_size
 
 _POLL_S = 0.05
+
+
+class Phase(Protocol):
+    """A processing phase that runs in the background."""
+
+    is_ended: bool
+
+    def reports(self) -> Sequence[Any]:
+        """Return the reports of all its tasks, once it has ended. Raises what has ended it."""
+
+    def cancel(self) -> None:
+        """Give it up: it may still run for a while, but its hand-offs are of no use."""
+
+
+class Processing(Protocol):
+    """Runs the processing phases of a transactional topology's batches, several at a time."""
+
+    @property
+    def session(self) -> Any:
+        """Spark's session, for a spout that reads with it; None if there is no such spout."""
+
+    def serve(self, driver: BatchDriver) -> None:
+        """Have the emitters of all phases ask `driver`. Called once, before the first phase."""
+
+    def start(self, current: Round, notify: Callable[[], None], /) -> Phase:
+        """Begin a phase in the background; `notify` is called, on any thread, when it has ended."""
 
 
 class Pipeline:
     """The batches in flight. `tell` and `partitions` may be called on any thread; they are `BatchDriver`."""
 
-    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder, processing: Processing) -> None:
-        """Create it for a run with this decision log and checkpoint location."""
+    def __init__(
+        self,
+        spout_id: str,
+        new_coordinator: Callable[[], BatchCoordinator],
+        processing: Processing,
+        log: DecisionLog,
+        folder: Folder,  # the checkpoint location
+        *,
+        tasks: int,  # of the spout
+        most: int,  # batches in flight
+    ) -> None:
+        self._spout_id = spout_id
+        self._new_coordinator = new_coordinator
         self._processing = processing
-        self._plan = plan
         self._log = log
         self._folder = folder
-        self._most = plan.settings.max_spout_pending or 1
-        self._tasks = len(plan.tasks.get(plan.batch_spout, ()))
+        self._most = most
+        self._tasks = tasks
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._changes = 0
@@ -60,7 +93,7 @@ class Pipeline:
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
         self._slots = Slots(self._log.load_batches(), spout.record.txid)
         spout.begin_batches(waits=self.waits)
-        self._coordinator = BatchCoordinator(self._plan, self._processing.session)
+        self._coordinator = self._new_coordinator()
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
         self._is_open = True
@@ -101,7 +134,7 @@ class Pipeline:
                 self._is_held = True
         return True
 
-    def take(self, txid: int) -> tuple[Flight, Sequence[TaskReport]]:
+    def take(self, txid: int) -> tuple[Flight, Sequence[Any]]:
         """Wait for the end of a batch's processing phase, and begin others meanwhile. The batch stays in flight.
 
         Raises what has ended its processing phase. A report may hold a failure of its task.
@@ -151,7 +184,7 @@ class Pipeline:
     def behind(self) -> dict[str, int]:
         """Return by the spout how many offsets its source had behind the last committed batch; empty if not known."""
         behind = self._coordinator.behind(self._last_committed())
-        return {} if behind is None else {self._plan.batch_spout: behind}
+        return {} if behind is None else {self._spout_id: behind}
 
     def rest(self, seconds: float) -> None:
         """Begin no new batch for so long."""
@@ -180,7 +213,7 @@ class Pipeline:
             flight = self._flight_of(current)
             if flight.tell(told):
                 size = sum(map(len, flight.metadata.partitions.values()))
-                check_size(self._plan.batch_spout, "the metadata of all partitions", size)
+                check_size(self._spout_id, "the metadata of all partitions", size)
                 self._store(flight.metadata)
                 flight.is_known = True
                 reach(FaultPoint.METADATA_STORED, txid=flight.txid)

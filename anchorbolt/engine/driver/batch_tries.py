@@ -6,7 +6,6 @@ import time
 
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import PreparedRound, Round
-from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import (
     AnchorboltError,
@@ -18,6 +17,7 @@ from anchorbolt.errors import (
     TopologyError,
     WorkerLost,
 )
+from anchorbolt.transactional.batches.pipeline import Pipeline
 from anchorbolt.util.messages import counted
 
 _NOT_OF_THE_BATCH = (InfrastructureLost, StateError, TopologyError, ConfigError)

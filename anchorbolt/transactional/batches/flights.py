@@ -12,13 +12,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
-from anchorbolt.checkpoint.batches.metadata import BatchMetadata
-from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.task.emitter_task import PartitionStart, Told
+from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.errors import InfrastructureLost
 from anchorbolt.state_backends.state import Fence
 from anchorbolt.streams.attempt import TransactionAttempt
+from anchorbolt.transactional.batches.metadata import BatchMetadata
+
+Told = Mapping[int, bytes | None]
+"""By partition: the packed metadata of its batch; None if the batch has nothing of the partition."""
+
+
+class PartitionStart(NamedTuple):
+    """Where the batch of a partition begins."""
+
+    partition: int
+    last: bytes | None  # the packed metadata of the batch before; None if there is none
+    stored: bytes | None  # of an earlier try of this batch: it is emitted again
+    is_empty: bool  # an earlier try of this batch emitted nothing of the partition
+
+
+class BatchDriver(Protocol):
+    """What a task of the spout asks the driver. Raises `WaveFailed` if the driver does not answer, or gave it up."""
+
+    def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
+        """Return the partitions of the task."""
+
+    def tell(self, current: Round, task: TaskKey, told: Told) -> None:
+        """Make the metadata of the task's partitions durable."""
 
 
 @dataclass
