@@ -7,7 +7,6 @@ few seconds are counted, not written.
 
 import copy
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,7 +20,6 @@ from anchorbolt.util.messages import shortened
 
 BETWEEN_REPEATS_S = 5.0
 _MOST_REMEMBERED = 1000
-_NUMBERS = re.compile(r"\d+")
 
 Fields = Callable[[], Mapping[str, object]]
 Later = Callable[[float, Callable[[], None]], None]
@@ -38,7 +36,7 @@ class EventFormatter(JsonFormatter):
         super().__init__(
             ["levelname", "name", "message"],
             rename_fields={"levelname": "level", "name": "logger", "exc_info": "traceback", "stack_info": "stack"},
-            reserved_attrs=[*RESERVED_ATTRS, "taskName", "time", "level", "logger", "traceback", "written_at_once"],
+            reserved_attrs=[*RESERVED_ATTRS, "taskName", "time", "level", "logger", "traceback"],
             timestamp="time",
         )
         self._fields = fields
@@ -61,8 +59,7 @@ class EventHandler(logging.Handler):
 
     Records are equal if logger, level, text, component and task are. The last of those left out is written once
     `pause_s` has passed and anything is logged or `sweep` is called, or when `tell` is called or the handler is closed;
-    its field `left_out` counts the others. With `later`, the handler calls `sweep` by itself. A record with the
-    attribute `written_at_once` is always written.
+    its field `left_out` counts the others. With `later`, the handler calls `sweep` by itself.
     """
 
     def __init__(
@@ -89,9 +86,6 @@ class EventHandler(logging.Handler):
         try:
             now = self._clock()
             self._sweep(now)
-            if hasattr(record, "written_at_once"):
-                self._write(record)
-                return
             known = self._fields()
             key = _key(record, known)
             if earlier := self._written.get(key):
@@ -188,8 +182,5 @@ class EventHandler(logging.Handler):
 
 
 def _key(record: logging.LogRecord, known: Mapping[str, object]) -> tuple[object, ...]:
-    text = record.getMessage()
-    if hasattr(record, "java_class"):  # Spark's messages hold the numbers of its tasks, which are never the same
-        text = _NUMBERS.sub("#", text)
     task = (getattr(record, name, known.get(name)) for name in ("component", "task"))
-    return record.name, record.levelno, text, *task
+    return record.name, record.levelno, record.getMessage(), *task

@@ -5,6 +5,7 @@ of threads, and from what the job prints to standard error. Standard output is l
 """
 
 import io
+import json
 import logging
 import sys
 import threading
@@ -100,7 +101,7 @@ def _log_uncaught(args: threading.ExceptHookArgs) -> None:
 
 
 class _LinesAsEvents(io.TextIOBase):
-    """Stands for `sys.stderr`: logs each line that is written to it, under `stderr`."""
+    """Stands for `sys.stderr`: logs each line that is written to it, under `stderr`; an event of a worker stays one."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -121,12 +122,25 @@ class _LinesAsEvents(io.TextIOBase):
         with self._lock:
             *lines, self._rest = (self._rest + text).split("\n")
         for line in filter(str.strip, lines):
-            _log_line(line)
+            if _is_event(line):
+                self._stream.write(f"{line}\n")
+            else:
+                _log_line(line)
         return len(text)
 
     def flush_rest(self) -> None:
         """Log what has no end of line yet."""
         self.write("\n")
+
+
+def _is_event(line: str) -> bool:
+    """Return whether a line is an event that `anchorbolt.util.event_log` has written in a worker."""
+    if not line.startswith('{"time": '):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):  # what a bolt has printed only looks like one
+        return False
 
 
 def _log_line(line: str) -> None:

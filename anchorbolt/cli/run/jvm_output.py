@@ -1,13 +1,9 @@
 """Standard error of Spark's Java process and of its Python workers, without the lines that every start prints."""
 
-import codecs
 import os
 import re
-import select
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Protocol
 
 # Lines of a run in which nothing is wrong, from Java itself, Spark's launcher and Spark's start.
 _USUAL = re.compile(
@@ -28,33 +24,13 @@ _QUIET_S = 0.1
 _MOST_WAITS = 10
 
 
-class Receiver(Protocol):
-    """Takes the lines that are passed on."""
-
-    def take(self, line: str) -> None:
-        """Take a line, with its end."""
-
-    def pause(self) -> None:
-        """Called when no line has come for a moment, and after the last one."""
-
-
-class StandardError:
-    """Writes lines to this process's standard error, as they are."""
-
-    def take(self, line: str) -> None:
-        """Write a line at once."""
-        sys.stderr.write(line)
-        sys.stderr.flush()
-
-    def pause(self) -> None:
-        """Do nothing."""
-
-
 class JvmOutput:
-    """A pipe for the standard error of Java and of Spark's Python workers, which write there too."""
+    """A pipe for the standard error of Java and of Spark's Python workers, which write there too.
 
-    def __init__(self, to: Receiver | None = None, *, everything: bool = False) -> None:
-        self._to = to or StandardError()
+    Its lines go to `sys.stderr`, as they are.
+    """
+
+    def __init__(self, *, everything: bool = False) -> None:
         self._everything = everything  # whether to pass on the usual lines, too
         self._reader, self.descriptor = os.pipe()
         self._muted = False
@@ -74,39 +50,14 @@ class JvmOutput:
 
     def _pass_on(self) -> None:
         held: list[str] = []
-        for line in _lines(self._reader):
-            if line is None:
-                self._to.pause()
-                continue
-            self._passed.set()
-            held.append(line)
-            if _OF_DAEMON.match(line) and not self._everything:
-                continue
-            is_idle = line.startswith("BrokenPipeError") and any("/pyspark/daemon.py" in each for each in held)
-            if self._everything or not (self._muted or is_idle or _USUAL.match(line)):
-                for each in held:
-                    self._to.take(each)
-            held.clear()
-
-
-def _lines(descriptor: int) -> Iterator[str | None]:
-    """Yield each line of a pipe; None once no more has come for a moment, and at the end."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    rest, waits = "", False
-    while True:
-        if waits and not poll.poll(_QUIET_S * 1000):
-            waits = False
-            yield None
-        data = os.read(descriptor, 1 << 16)
-        *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
-        for line in lines:
-            yield f"{line}\n"
-        if not data:
-            break
-        waits = bool(lines) or waits
-    os.close(descriptor)
-    if rest:
-        yield rest
-    yield None
+        with open(self._reader, encoding="utf-8", errors="replace", newline="\n") as lines:
+            for line in lines:
+                self._passed.set()
+                held.append(line)
+                if _OF_DAEMON.match(line) and not self._everything:
+                    continue
+                is_idle = line.startswith("BrokenPipeError") and any("/pyspark/daemon.py" in each for each in held)
+                if self._everything or not (self._muted or is_idle or _USUAL.match(line)):
+                    sys.stderr.write("".join(held))
+                    sys.stderr.flush()
+                held.clear()

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.cli.run.jvm_events import JvmEvents
 from anchorbolt.cli.run.jvm_output import JvmOutput
 from anchorbolt.cli.run.progress import Activity
 from anchorbolt.config.settings import Settings
@@ -36,7 +35,7 @@ _log = logging.getLogger("anchorbolt.cli")
 class SparkEngine:
     """Runs the topology on a Spark master, `local[*]` by default.
 
-    `verbose` leaves Spark's log as it is. `events` makes events of what Java and the workers write to standard error.
+    `verbose` leaves Spark's log as it is. With `events`, workers log events.
     """
 
     def __init__(self, master: str | None, *, verbose: bool = False, events: bool = False) -> None:
@@ -44,7 +43,7 @@ class SparkEngine:
         self._verbose = verbose
         self._events = events
         self._spark: SparkSession | None = None
-        self._output = JvmOutput(JvmEvents() if events else None, everything=verbose)
+        self._output = JvmOutput(everything=verbose)
         self._handle: SparkRunHandle | None = None
 
     def connect(self, topology: Topology, settings: Settings) -> tuple[str, str | None]:

@@ -393,8 +393,8 @@ def test_as_json_java_workers_and_the_run_itself_write_events_alone_and_no_passw
         "txid": 0,
         "order": 7,
     }
-    assert any((event["logger"], event["message"]) == ("spark", "printed by the bolt") for event in events)
-    assert any(event["level"] == "WARNING" and "java_class" in event for event in events), "Spark's own log"
+    assert any((event["logger"], event["message"]) == ("stderr", "printed by the bolt") for event in events)
+    assert any(" WARN " in event["message"] for event in events if event["logger"] == "stderr"), "Spark's own log"
     failed = next(event for event in events if event.get("error") == "BoltError")
     assert (failed["component"], "no such word" in failed["traceback"]) == ("bolt", True)
     assert canary not in command.err
