@@ -32,7 +32,7 @@ def history(
 ) -> int:
     """Print the latest waves of a topology, with its starts and ends, also while it runs and after it has ended.
 
-    The last 10,000 are kept at the checkpoint location, across drivers.
+    The last 100 files of them are kept at the checkpoint location, across drivers.
     """
     from anchorbolt.cli.history.text import duration_ms, line_of, plotted
     from anchorbolt.cli.places import checkpoint_folder

@@ -34,8 +34,8 @@ class HistoryWriter:
     ) -> None:
         """Start the thread. `folder` is the checkpoint location.
 
-        The thread calls `earlier` once, with the latest 300 records of the drivers before this one. A history that
-        cannot be read is tried again as long as records come.
+        The thread calls `earlier` once, with the latest 300 records of the drivers before this one, if it can read
+        them.
         """
         self._folder = folder
         self._generation = generation
@@ -65,12 +65,12 @@ class HistoryWriter:
         self._thread.join(_END_S)
 
     def _run(self) -> None:
+        self._read_earlier()
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting or self._closing)
                 records, self._waiting = self._waiting, []
                 closing = self._closing
-            self._read_earlier()
             began = time.monotonic()
             failed = not self._written(records)
             if closing:
@@ -86,11 +86,8 @@ class HistoryWriter:
             return
         try:
             self._earlier(read_latest(self._folder, RECORDS_SHOWN, self._generation))
-            self._earlier = None
         except Exception as error:  # a history must not end a run
-            if not self._has_failed:
-                _log.warning("the history at %s cannot be read, and is tried again: %s", self._location, error)
-            self._has_failed = True
+            _log.warning("the history of earlier drivers at %s cannot be read: %s", self._location, error)
 
     def _written(self, records: list[Record]) -> bool:
         try:
