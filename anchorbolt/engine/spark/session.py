@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.config.settings import Settings
 from anchorbolt.config.spark_options import NO_OPTIONS, SPARK, SparkOptions
-from anchorbolt.engine.spark.session_kind import check_defaults, check_environment, check_master, check_settings
+from anchorbolt.engine.spark.session_kind import check_environment
 from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.faults.injection import FAULTS_VARIABLE
 from anchorbolt.files import local_path
@@ -95,25 +95,22 @@ def build_session(
     its JVM, was not built here; `PlatformError` if PySpark, Java or the master cannot be used.
     """
     check_platform()
-    check_master(master or "")
-    if master is not None and not _MASTER.fullmatch(master):
-        raise ConfigError(
-            f"{master!r} is not a Spark master. Use local[*], local[2], spark://HOST:PORT, yarn or k8s://…",
-            key="master",
-        )
     check_environment()
+    if master is not None and not _MASTER.fullmatch(master):
+        shown = "sc://…" if master.startswith("sc://") else master  # that of Spark Connect may hold a token
+        raise ConfigError(
+            f"{shown!r} is not a Spark master. Use local[*], local[2], spark://HOST:PORT, yarn or k8s://…", key="master"
+        )
     active = SparkSession.getActiveSession()
     if active is not None:
         check_options(active, options)
         return active
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, which has started the JVM
-    if not submitted and SparkContext._gateway is None:
-        check_defaults()
     _check_usable(options, submitted)
     settings: dict[str, Any] = {"spark.app.name": app_name, **_SETTINGS}
     if jobs_at_once > 1:
         settings["spark.scheduler.mode"] = "FAIR"
-        settings["spark.scheduler.allocation.file"] = (Path(__file__).parent / "batches" / "pools.xml").as_uri()
+        settings["spark.scheduler.allocation.file"] = (Path(__file__).parent / "pools.xml").as_uri()
     settings.update(options.settings())
     if master is not None or not submitted:
         master = master or ("local[*]" if jobs_at_once == 1 else f"local[{(os.cpu_count() or 1) * jobs_at_once}]")
@@ -138,7 +135,6 @@ def build_session(
                 streams = {} if jvm_stderr is None else {"stderr": jvm_stderr}
                 gateway = launch_gateway(java, streams)  # type: ignore[no-untyped-call]
                 SparkContext._ensure_initialized(gateway=gateway)
-            check_settings(SparkConf().get)
             session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
