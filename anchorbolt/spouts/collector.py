@@ -104,11 +104,14 @@ class SpoutOutputCollector:
         with self._lock:
             self.emitted += 1
             intake = self._intakes[stream]
-            intake.rows.append(values)
+            rows = intake.rows
+            if not rows:
+                intake.begin()
+            rows.append(values)
             intake.msg_ids.append(msg_id)
             position = intake.size
             intake.size = position + 1
-            if len(intake.rows) >= intake.capacity:
+            if len(rows) >= intake.capacity:
                 self._encode_waiting(intake)
         return TaskIds(intake, position)
 
@@ -146,15 +149,9 @@ class SpoutOutputCollector:
         self._calls.refuse()
         self._thread = None
 
-    def mark(self) -> None:
-        """Note that the tuples since the last call were emitted just now. Called by the engine, never by a job."""
-        with self._lock:
-            for intake in self._intakes.values():
-                intake.mark()
-
     @property
     def waiting_since(self) -> float | None:
-        """When the first of the tuples that wait for a wave was emitted; None if no `mark` has noted one yet.
+        """When the first of the tuples that wait for a wave was emitted; None if none waits.
 
         For the engine, on any thread.
         """
@@ -188,6 +185,8 @@ class SpoutOutputCollector:
         with self._lock:
             self.emitted += 1
             intake = self._intakes[stream]
+            if not intake.rows:
+                intake.begin()
             intake.rows.append(row)
             intake.msg_ids.append(msg_id)
             intake.size += 1

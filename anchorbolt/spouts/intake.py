@@ -23,7 +23,7 @@ class Chunk(NamedTuple):
     size: int  # number of tuples
     payload: bytes  # the packed columns
     msg_ids: Sequence[Any]  # one for each tuple; None for an untracked one
-    marks: Sequence[tuple[int, float]]  # when its tuples were emitted, see `anchorbolt.tracking.emission_times`
+    since: float  # when the first of them was emitted, in seconds of a clock that does not go back
 
     def columns(self) -> list[list[Any]]:
         """Decode the columns; a direct stream has the task ids in front. Raises `SerializationError`."""
@@ -36,7 +36,8 @@ class Chunk(NamedTuple):
 class StreamIntake:
     """The tuples of one stream that were emitted for one wave. Not thread-safe.
 
-    The collector itself adds to `rows`, `msg_ids` and `size`, and calls `pack` when there are `capacity` rows.
+    The collector itself adds to `rows`, `msg_ids` and `size`. It calls `begin` before the first row of a chunk, and
+    `pack` when there are `capacity` rows.
     """
 
     def __init__(
@@ -48,24 +49,21 @@ class StreamIntake:
         self.chunks: list[Chunk] = []
         self.size = 0  # tuples in all
         self.bytes = 0  # of the packed chunks
-        self.since: float | None = None  # the time of the first mark
+        self.since: float | None = None  # when the first tuple of all was emitted
         self.rows: list[Any] = []  # that are not packed yet
         self.msg_ids: list[Any] = []  # theirs
-        self._marks: list[tuple[int, float]] = []  # theirs
+        self._rows_since = 0.0
         self._clock = clock
         self._chunk_bytes = chunk_bytes
         self._new_routes = new_routes
         self._routes: Routes | None = None
         self._routed = 0  # rows that `_routes` has distributed
 
-    def mark(self) -> None:
-        """Note that the tuples since the last mark were emitted just now."""
-        marks, end = self._marks, len(self.rows)
-        if end > (marks[-1][0] if marks else 0):
-            now = self._clock()
-            marks.append((end, now))
-            if self.since is None:
-                self.since = now
+    def begin(self) -> None:
+        """Note when the first row that is not packed yet is emitted: now."""
+        self._rows_since = self._clock()
+        if self.since is None:
+            self.since = self._rows_since
 
     def pack(self) -> None:
         """Encode the tuples that wait. Raises `UnsupportedValue`."""
@@ -73,9 +71,7 @@ class StreamIntake:
         if not rows:
             return
         payload = pack(list(zip(*rows, strict=True)))
-        self.mark()
-        self.chunks.append(Chunk(self.stream, len(rows), payload, self.msg_ids, self._marks))
-        self._marks = []
+        self.chunks.append(Chunk(self.stream, len(rows), payload, self.msg_ids, self._rows_since))
         self.bytes += len(payload)
         if len(payload) > self._chunk_bytes:
             self.capacity = max(1, len(rows) * self._chunk_bytes // len(payload))

@@ -1,10 +1,9 @@
-"""When messages were emitted: of a chunk's tuples, and of the trees that stay open after their wave. Pure.
+"""When the messages of trees that stay open after their wave were emitted. Pure.
 
-A spout may emit a million tuples a second, so not each has a time of its own. A mark says when the tuples up to some
-position of their chunk, from the mark before on, were emitted.
+A spout may emit a million tuples a second, so not each has a time of its own: it has that of its chunk's first tuple.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +11,6 @@ from numpy.typing import NDArray
 from anchorbolt.tracking.sorted_roots import Roots, is_in, places_of
 
 Times = NDArray[np.float64]
-
-Mark = tuple[int, float]
-"""The position behind the last tuple, and the time in seconds of a clock that does not go back."""
-
-
-def counts_by_time(marks: Sequence[Mark], chosen: NDArray[np.bool_]) -> list[tuple[float, int]]:
-    """Return how many of the chosen tuples of a chunk were emitted at each time."""
-    ends = [0, *(end for end, _ in marks)]
-    counts = np.diff(np.concatenate(([0], np.cumsum(chosen)))[ends]).tolist()
-    return [(at, count) for (_, at), count in zip(marks, counts, strict=True) if count]
-
-
-def times_of(marks: Sequence[Mark]) -> Times:
-    """Return the time of each tuple of a chunk."""
-    return np.repeat([at for _, at in marks], np.diff([0, *(end for end, _ in marks)]))
 
 
 class OpenTrees:
@@ -40,14 +24,14 @@ class OpenTrees:
         self.oldest: float | None = None
         self._groups: list[_Group] = []
 
-    def keep(self, opened: Roots, chunks: Iterable[tuple[Roots, Sequence[Mark]]]) -> None:
-        """Keep the times of the trees that a wave leaves open, given the roots and the marks of the wave's chunks."""
+    def keep(self, opened: Roots, chunks: Iterable[tuple[Roots, float]]) -> None:
+        """Keep the times of the trees that a wave leaves open, given the roots and the times of the wave's chunks."""
         if not len(opened):
             return
         kept: list[tuple[Roots, Times]] = []
-        for roots, marks in chunks:
-            stay = is_in(roots, opened)
-            kept.append((roots[stay], times_of(marks)[stay]))
+        for roots, since in chunks:
+            stay = roots[is_in(roots, opened)]
+            kept.append((stay, np.full(len(stay), since)))
         groups = self._groups
         groups.append(_Group(*map(np.concatenate, zip(*kept, strict=True))))
         # If the sizes at least halve from group to group, there are few, however many waves leave trees open.

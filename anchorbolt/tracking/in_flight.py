@@ -12,7 +12,7 @@ import numpy as np
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.streams.ids import IdSource, ids_of
-from anchorbolt.tracking.emission_times import OpenTrees, counts_by_time
+from anchorbolt.tracking.emission_times import OpenTrees
 from anchorbolt.tracking.settlements import Emitter, FailedMessage, Settlement
 from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots, is_in, union_of
 from anchorbolt.tracking.verdict import Failure, Verdict
@@ -74,7 +74,7 @@ class InFlight:
         timed = [root for root, component in self._inherited.items() if component not in absent]
         self._open += len(self._inherited)
         roots = np.sort(np.array(timed, np.uint64))
-        self._emission_times.keep(roots, [(roots, [(len(roots), now)])])
+        self._emission_times.keep(roots, [(roots, now)])
         if self._timeout_s is not None and len(roots):
             self._cohorts.append(_Cohort(now + self._timeout_s, roots))
 
@@ -110,8 +110,7 @@ class InFlight:
             for chunk in each:
                 rooted.append(_rooted(chunk, roots[start : start + chunk.size]))
                 start += chunk.size
-        first = (at for each in chunks.values() for chunk in each for _, at in chunk.marks[:1])
-        self._wave_since = min(first, default=None)
+        self._wave_since = min((chunk.since for each in chunks.values() for chunk in each), default=None)
         self.has_expired(now)  # so that closed trees are dropped
         self.expired = union_of(cohort.roots for cohort in self._cohorts if cohort.deadline <= now)
         return self._chunks
@@ -174,7 +173,7 @@ class InFlight:
         self._open += len(opened) - len(closed)
         for root in closed.tolist() if self._inherited else ():
             self._inherited.pop(root, None)
-        chunks = ((roots, chunk.marks) for each in self._chunks.values() for chunk, roots in each)
+        chunks = ((roots, chunk.since) for each in self._chunks.values() for chunk, roots in each)
         self._emission_times.forget(closed)
         self._emission_times.keep(opened, chunks)
         self._wave_since = None
@@ -248,16 +247,15 @@ def _settle_chunk(
     failed: dict[int, Failure],
     hopeless: set[int],
 ) -> None:
-    msg_ids = chunk.msg_ids
+    msg_ids, before = chunk.msg_ids, len(settlement.acked)
     if not failed and not len(still_open):
         settlement.acked += msg_ids if roots.all() else [msg_id for msg_id in msg_ids if msg_id is not None]
-        settlement.emitted_at += counts_by_time(chunk.marks, roots != 0)
-        return
-    are_open, acked = is_in(roots, still_open).tolist(), np.zeros(len(roots), np.bool_)
-    for position, (msg_id, root, is_open) in enumerate(zip(msg_ids, roots.tolist(), are_open, strict=True)):
-        if root in failed:
-            settlement.failed.append(FailedMessage(msg_id, *failed[root][1:4], chunk, position, root in hopeless))
-        elif root and not is_open:
-            settlement.acked.append(msg_id)
-            acked[position] = True
-    settlement.emitted_at += counts_by_time(chunk.marks, acked)
+    else:
+        are_open = is_in(roots, still_open).tolist()
+        for position, (msg_id, root, is_open) in enumerate(zip(msg_ids, roots.tolist(), are_open, strict=True)):
+            if root in failed:
+                settlement.failed.append(FailedMessage(msg_id, *failed[root][1:4], chunk, position, root in hopeless))
+            elif root and not is_open:
+                settlement.acked.append(msg_id)
+    if len(settlement.acked) > before:
+        settlement.emitted_at.append((chunk.since, len(settlement.acked) - before))

@@ -39,7 +39,7 @@ def test_a_message_is_dead_from_one_failure_more_than_its_retries_until_it_is_ac
 
 def test_a_chunk_is_decoded_once_for_all_its_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:
     chunks = [
-        Chunk("default", 3, pack([[f"{name}{number}" for number in range(3)]]), list(range(3)), [(3, 0.0)])
+        Chunk("default", 3, pack([[f"{name}{number}" for number in range(3)]]), list(range(3)), 0.0)
         for name in ("a", "b")
     ]
     columns, decoded = Chunk.columns, list[Chunk]()

@@ -78,7 +78,7 @@ def test_a_tuple_waits_from_its_emit_on_however_many_a_wave_has_taken_before(tmp
             task.step()
             clock.advance(1)
         assert task.waiting_since == began
-        assert task.take()[0].marks[0] == (1, began)
+        assert task.take()[0].since == began
 
 
 class Keeps(RichBolt):

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk, StreamIntake
 from anchorbolt.streams.ids import ids_of
-from anchorbolt.tracking.emission_times import OpenTrees, counts_by_time, times_of
+from anchorbolt.tracking.emission_times import OpenTrees
 from anchorbolt.tracking.in_flight import InFlight
 from anchorbolt.tracking.settlements import Settlement
 from anchorbolt.tracking.sorted_roots import Roots
 from anchorbolt.tracking.stored_trees import OpenTree
 from anchorbolt.tracking.verdict import Failure, Verdict
-
-MARKS = [(2, 10.0), (3, 11.0), (6, 12.5)]  # 2 tuples at 10 s, 1 at 11 s, 3 at 12.5 s
 
 
 def roots_of(*roots: int) -> Roots:
@@ -26,13 +24,14 @@ def roots_of(*roots: int) -> Roots:
 
 def wave_of(*msg_ids: str | None) -> InFlight:
     in_flight = InFlight("run", {1: ("in", 0)}, 30.0, excludes=False)
-    in_flight.begin({1: [Chunk("default", 6, b"", list(msg_ids), MARKS)]}, now=0.0)
+    """Begin a wave with chunks of three tuples: of 10 s, 11 s and so on."""
+    chunks = [Chunk("default", 3, b"", msg_ids[start : start + 3], 10.0 + start / 3) for start in range(0, 6, 3)]
+    in_flight.begin({1: chunks}, now=0.0)
     return in_flight
 
 
 def drawn(in_flight: InFlight) -> list[int]:
-    ((chunk,),) = in_flight._chunks.values()
-    return [int(root) for root in chunk.roots]
+    return [int(root) for chunks in in_flight._chunks.values() for chunk in chunks for root in chunk.roots]
 
 
 def settled(in_flight: InFlight, verdict: Verdict) -> Settlement:
@@ -40,31 +39,25 @@ def settled(in_flight: InFlight, verdict: Verdict) -> Settlement:
     return in_flight.settle(now=1.0)["in", 0]
 
 
-def test_each_tuple_has_the_time_of_the_first_mark_behind_it() -> None:
-    assert times_of(MARKS).tolist() == [10.0, 10.0, 11.0, 12.5, 12.5, 12.5]
-    chosen = np.array([False, True, False, True, False, True])
-    assert counts_by_time(MARKS, chosen) == [(10.0, 1), (12.5, 2)]
-
-
 def test_the_times_of_acked_messages_leave_out_untracked_tuples() -> None:
     settlement = settled(wave_of("a", None, "c", "d", "e", "f"), Verdict())
     assert settlement.acked == ["a", "c", "d", "e", "f"]
-    assert settlement.emitted_at == [(10.0, 1), (11.0, 1), (12.5, 3)]
+    assert settlement.emitted_at == [(10.0, 2), (11.0, 3)]
 
 
 def test_failed_messages_have_no_time() -> None:
     in_flight = wave_of("a", "b", "c", "d", "e", "f")
     failed = [Failure(drawn(in_flight)[position], "fails", 0, "no") for position in (0, 1, 4)]
-    assert settled(in_flight, Verdict(failed=failed)).emitted_at == [(11.0, 1), (12.5, 2)]
+    assert settled(in_flight, Verdict(failed=failed)).emitted_at == [(10.0, 1), (11.0, 2)]
 
 
 def test_a_tree_that_is_complete_in_a_later_wave_has_the_time_of_its_emit() -> None:
     in_flight = wave_of("a", "b", "c", "d", "e", "f")
-    first, _, third, *_ = drawn(in_flight)
-    assert settled(in_flight, Verdict(opened=np.sort(roots_of(first, third)))).emitted_at == [(10.0, 1), (12.5, 3)]
+    first, _, _, _, fifth, _ = drawn(in_flight)
+    assert settled(in_flight, Verdict(opened=np.sort(roots_of(first, fifth)))).emitted_at == [(10.0, 2), (11.0, 2)]
     in_flight.begin({}, now=2.0)
-    completed = settled(in_flight, Verdict(completed=roots_of(third), completed_trees=[OpenTree(0, 1, 1, pack("c"))]))
-    assert (completed.acked, completed.emitted_at) == (["c"], [(11.0, 1)])
+    completed = settled(in_flight, Verdict(completed=roots_of(fifth), completed_trees=[OpenTree(0, 1, 1, pack("e"))]))
+    assert (completed.acked, completed.emitted_at) == (["e"], [(11.0, 1)])
 
 
 def test_a_tree_of_an_earlier_run_has_no_time() -> None:
@@ -79,8 +72,8 @@ def test_a_tree_of_an_earlier_run_has_no_time() -> None:
 
 def kept(trees: OpenTrees, times: Mapping[int, float]) -> None:
     """Keep the trees of a wave whose messages were emitted at these times, by root; others of it are complete."""
-    marks = [(place, at) for place, at in enumerate([0.0, *times.values()], 1)]
-    trees.keep(np.sort(roots_of(*times)), [(roots_of(1, *times), marks)])
+    chunks = [(roots_of(1), 0.0), *((roots_of(root), at) for root, at in times.items())]
+    trees.keep(np.sort(roots_of(*times)), chunks)
 
 
 def test_times_of_open_trees_are_known_until_they_are_forgotten() -> None:
@@ -123,18 +116,17 @@ def test_trees_that_stay_open_in_every_wave_are_kept_in_few_groups() -> None:
     assert sum(len(group.roots) for group in trees._groups) == 1
 
 
-def test_the_chunks_of_an_intake_have_all_their_tuples_marked() -> None:
+def test_each_chunk_of_an_intake_has_the_time_of_its_first_tuple() -> None:
     clock = count(10)
     intake = StreamIntake("default", 3, 1 << 20, list, lambda: float(next(clock)))
     assert intake.since is None
     for number in range(5):
+        if not intake.rows:
+            intake.begin()
         intake.rows.append((number,))
         intake.msg_ids.append(number)
-        if number in (0, 1, 3):
-            intake.mark()
-            intake.mark()
         if number == 2:
             intake.pack()
     intake.pack()
-    assert [chunk.marks for chunk in intake.chunks] == [[(1, 10), (2, 11), (3, 12)], [(1, 13), (2, 14)]]
+    assert [(chunk.size, chunk.since) for chunk in intake.chunks] == [(3, 10), (2, 11)]
     assert intake.since == 10

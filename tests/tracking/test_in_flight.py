@@ -28,7 +28,7 @@ def test_a_tree_whose_spout_is_left_out_does_not_expire() -> None:
 
 def wave(in_flight: InFlight, since: float, *, opens: bool, completes: int | None = None) -> int:
     """Run a wave of one message, which was emitted at `since`; return the root of its tree."""
-    [rooted] = in_flight.begin({1: [Chunk("default", 1, b"", ("m",), [(1, since)])]}, since + 1)[1]
+    [rooted] = in_flight.begin({1: [Chunk("default", 1, b"", ("m",), since)]}, since + 1)[1]
     root = int(rooted.roots[0])
     complete = [] if completes is None else [completes]
     verdict = Verdict(
@@ -55,8 +55,8 @@ def test_the_oldest_message_is_that_of_the_oldest_tree_that_is_still_open() -> N
 
 def test_the_messages_of_a_wave_that_runs_count_for_the_oldest() -> None:
     in_flight = InFlight("run", {1: ("in", 0)}, None, excludes=False)
-    younger = Chunk("other", 2, b"", ("n", "o"), [(1, 100.5), (2, 100.7)])
-    in_flight.begin({1: [younger, Chunk("default", 1, b"", ("m",), [(1, 100.0)])]}, 101.0)
+    younger = Chunk("other", 2, b"", ("n", "o"), 100.5)
+    in_flight.begin({1: [younger, Chunk("default", 1, b"", ("m",), 100.0)]}, 101.0)
     assert in_flight.oldest_since == 100.0
     in_flight.judge([Verdict()])
     in_flight.settle(102.0)
@@ -79,7 +79,7 @@ def test_trees_that_are_closed_take_no_memory_until_their_time_out() -> None:
     try:
         for number in range(300):
             now += 0.1
-            [rooted] = in_flight.begin({1: [Chunk("default", each, b"", tuple(range(each)), [(each, now)])]}, now)[1]
+            [rooted] = in_flight.begin({1: [Chunk("default", each, b"", tuple(range(each)), now)]}, now)[1]
             opened = np.sort(rooted.roots)
             trees = [OpenTree(5, 1, 1, pack("m"))] * len(before)
             in_flight.judge([Verdict(opened=opened, completed=before, completed_trees=trees)])

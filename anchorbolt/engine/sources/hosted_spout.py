@@ -23,10 +23,6 @@ from anchorbolt.util.messages import user_traceback
 _log = logging.getLogger("anchorbolt.engine")
 
 
-_MARKS = 256
-"""The time of an emit is noted for each tuple while so few wait for a wave, and then for ever fewer of them."""
-
-
 class Step(Enum):
     """The result of a step."""
 
@@ -68,7 +64,6 @@ class HostedSpout:
         self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
         self._emitted = 0  # tuples that back pressure knows of
-        self._marked = self._next_mark = 0  # tuples: those whose time is noted; with so many, it is noted again
         self._draining = self._paused = False
         self._active = False  # whether the last call of `activate` came after that of `deactivate`
         self.is_drained = False  # whether the spout emits no more, because of `pause` or `drain`
@@ -177,7 +172,6 @@ class HostedSpout:
         if self._count_emitted() and not was_waiting:
             return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
-            self._mark()
             self.is_drained = self._is_held
             if self._paused and self._active and self.is_settled and not self.is_waiting:
                 self._deactivate()
@@ -192,7 +186,6 @@ class HostedSpout:
         if self._count_emitted() or collector.dropped != dropped:
             self._empty = None
             return Step.EMITTED if was_waiting else Step.BEGAN
-        self._mark()
         now = time.monotonic()
         first = now if self._empty is None else self._empty[0]
         self._empty = None if self._spout.source_is_away else (first, now)
@@ -245,18 +238,7 @@ class HostedSpout:
         if new:
             self._emitted += new
             self._flow.add(new)
-            has_mark = self._marked > self._collector.taken  # whether a tuple that waits has one
-            if self._emitted >= self._next_mark or not has_mark:
-                self._mark()
         return new > 0
-
-    def _mark(self) -> None:
-        """Note when tuples were emitted: of the first ones that wait for a wave each, of a million 2,000 times."""
-        if self._emitted > self._marked:
-            collector = self._collector
-            collector.mark()
-            self._marked = self._emitted
-            self._next_mark = self._emitted + 1 + (collector.emitted - collector.taken) // _MARKS
 
     def _is_known(self, msg_id: Any) -> bool:
         assert self.redelivery is not None

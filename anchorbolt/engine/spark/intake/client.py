@@ -85,7 +85,7 @@ def asked(address: IntakeAddress, request: list[Any], txid: int) -> Iterator[Buf
 def _rows(address: IntakeAddress, file: BufferedIOBase, txid: int) -> Iterator[SourceRows]:
     while head := answer(address, file, txid):
         stream, size, roots, msg_ids = unpack(head)
-        columns = Chunk(stream, size, answer(address, file, txid), (), ()).columns()
+        columns = Chunk(stream, size, answer(address, file, txid), (), 0.0).columns()
         yield SourceRows(stream, size, columns, np.frombuffer(roots, np.uint64), msg_ids)
 
 
