@@ -8,7 +8,6 @@ uses `anchorbolt.files.hadoop` instead.
 from anchorbolt.files.folder import FileSystemGone as FileSystemGone
 from anchorbolt.files.folder import Folder as Folder
 from anchorbolt.files.folder import Locations as Locations
-from anchorbolt.files.folder import NoWebServer as NoWebServer
 from anchorbolt.files.paths import BaseLocation as BaseLocation
 from anchorbolt.files.paths import join as join
 from anchorbolt.files.paths import local_path as local_path

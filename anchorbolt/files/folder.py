@@ -8,10 +8,6 @@ class FileSystemGone(OSError):
     """The store of a location answers that it has no such bucket or container: everything there is gone."""
 
 
-class NoWebServer(OSError):
-    """Nothing listens at the web address of an HDFS: its NameNode does not run, or a setting names another address."""
-
-
 class Folder(Protocol):
     """Files below one location, named by relative paths with `/`.
 

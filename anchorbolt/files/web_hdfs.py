@@ -16,8 +16,6 @@ import requests
 from fsspec.implementations.webhdfs import WebHDFile, WebHDFS  # type: ignore[import-untyped]
 from requests.adapters import HTTPAdapter
 
-from anchorbolt.files.folder import NoWebServer
-
 _CONNECT_S, _ANSWER_S = 10, 60
 _APPEND_BYTES = 16 << 20
 
@@ -161,8 +159,7 @@ def _unanswered(failures: Mapping[str, OSError]) -> OSError:
         setting = f"dfs.namenode.{next(iter(causes)).partition(':')[0]}-address"
         setting = f"{setting}.<name service>.<NameNode>" if len(causes) > 1 else setting
         addresses = ", ".join(f"{urlsplit(node).netloc}: {cause}" for node, cause in causes.items())
-        kind = NoWebServer if all(isinstance(each, ConnectionRefusedError) for each in causes.values()) else OSError
-        return kind(f"the NameNode cannot be reached at its web address, which {setting} names ({addresses})")
+        return OSError(f"the NameNode cannot be reached at its web address, which {setting} names ({addresses})")
     if len(failures) == 1:
         return next(iter(failures.values()))
     return OSError(f"no NameNode is active: {'; '.join(f'{node}: {error}' for node, error in failures.items())}")

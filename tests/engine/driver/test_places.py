@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +97,7 @@ def test_a_sinks_directory_that_only_the_driver_sees_is_refused(plan_of: PlanOf,
 
 def test_what_a_task_has_written_and_the_driver_does_not_see_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:
     def write_elsewhere(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
-        return (Probed(place, "worker", True, "nowhere", "") for place in places)
+        return (Probed(place, "worker", "nowhere", "") for place in places)
 
     with pytest.raises(ConfigError, match="driver does not see"):
         check_places(plan_of(), write_elsewhere)
@@ -133,18 +132,9 @@ def test_what_a_library_raises_on_a_machine_is_told_with_the_place(plan_of: Plan
     assert caught.value.key == LOCATION
 
 
-def test_a_task_that_says_nothing_of_a_place_is_noticed(plan_of: PlanOf, tmp_path: Path) -> None:
-    plan = plan_of()
-    machine = Machine(tmp_path / "disk")
-
-    def forgets(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
-        yield from probe_places(machine, places, probe, content)
-        yield from probe_places(machine, places[:1], probe, content)
-
-    with pytest.raises(ConfigError, match="1 tasks instead of 2"):
-        check_places(plan, forgets)
-    with pytest.raises(ConfigError, match="0 tasks instead of 1"):
-        check_places(plan, lambda *check: [])
+def test_a_place_that_no_task_has_looked_at_is_noticed(plan_of: PlanOf, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="by no task"):
+        check_places(plan_of(), lambda *check: [])
     assert files_in(tmp_path) == []
 
 
@@ -163,7 +153,7 @@ class _Bucket(_Mounted):
             super().remove_tree(name)
 
 
-@pytest.mark.parametrize(("right", "problem"), [("removes", "does not remove"), ("replaces", "cannot replace")])
+@pytest.mark.parametrize(("right", "problem"), [("removes", "does not remove"), ("replaces", "cannot be written")])
 def test_a_driver_that_may_not_remove_or_replace_is_refused(
     plan_of: PlanOf, tmp_path: Path, right: str, problem: str
 ) -> None:
@@ -198,36 +188,11 @@ def test_a_file_system_that_is_away_for_a_moment_is_waited_for(
 
     def probe(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
         if is_task and next(answers):
-            return (Probed(place, "worker", False, "", "no DataNode", Cause.AWAY) for place in places)
+            return (Probed(place, "worker", "", "no DataNode", Cause.AWAY) for place in places)
         return probe_places(driver, places, probe, content)
 
     check_places(plan_of(locations=driver), probe)
     assert Away.left == 0
-    assert files_in(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("rounds", "error"),
-    [
-        ([["no web server"] * 2] * 2, ConfigError),
-        ([["no web server"] * 2, ["", ""]], None),  # it had only started again
-        ([["no web server", ""]] * 9, LocationUnavailable),  # the fault of one machine
-    ],
-)
-def test_an_hdfs_that_answers_the_driver_and_no_task_lacks_its_web_address(
-    plan_of: PlanOf, tmp_path: Path, rounds: list[list[str]], error: type[Exception] | None
-) -> None:
-    machine, causes = Machine(tmp_path / "disk"), iter(rounds)
-
-    def probe(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
-        for number, cause in enumerate(next(causes)):
-            for found in probe_places(machine, places, probe, content):
-                problem = "dfs.namenode.http-address is not set" if cause else ""
-                yield Probed(found.place, f"worker-{number}", not cause, "" if cause else found.name, problem, cause)
-
-    plan = plan_of(topology_message_timeout_secs=1, topology_state_checkpoint_interval_ms=100)
-    with nullcontext() if error is None else pytest.raises(error, match=r"http-address"):
-        check_places(plan, probe)
     assert files_in(tmp_path) == []
 
 
@@ -243,7 +208,7 @@ def test_a_file_system_that_stays_away_ends_the_start(
         )
 
 
-@pytest.mark.parametrize(("gone", "advice"), [("checkpoint", LOCATION), ("out", "give the sink"), ("dead", LETTERS)])
+@pytest.mark.parametrize(("gone", "advice"), [("checkpoint", LOCATION), ("out", "Give the sink"), ("dead", LETTERS)])
 def test_a_bucket_that_does_not_exist_is_refused_at_once(
     plan_of: PlanOf, tmp_path: Path, gone: str, advice: str
 ) -> None:
@@ -256,7 +221,7 @@ def test_a_bucket_that_does_not_exist_is_refused_at_once(
         return kind(location, tmp_path / "disk" / location.partition("://")[2])
 
     locations = Machine(tmp_path, open_here)
-    with pytest.raises(ConfigError, match=rf"Create the bucket, or .*{advice}"):
+    with pytest.raises(ConfigError, match=advice):
         check_places(plan_of(locations=locations, topology_dead_letter="dead"), on(locations))
     assert files_in(tmp_path) == []
 
@@ -301,7 +266,7 @@ def test_directories_that_the_check_has_made_are_removed_if_it_refuses(plan_of: 
     conf = {"topology_checkpoint_location": str(tmp_path / "a" / "b" / "checkpoint")}
     plan = plan_of(out=str(tmp_path / "mine" / "deep" / "out"), locations=WorkerLocations(), **conf)
     with pytest.raises(ConfigError, match="not shared"):
-        check_places(plan, lambda places, *check: [Probed(place, "worker", False, "", "") for place in places])
+        check_places(plan, lambda places, *check: [Probed(place, "worker", "nowhere", "") for place in places])
     assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
 
 
@@ -310,20 +275,6 @@ def test_two_sinks_may_share_a_directory(plan_of: PlanOf, tmp_path: Path) -> Non
     settings = {LOCATION: "checkpoint"}
     plan = prepare_plan(topology, settings, memory=MemoryStateProvider(), locations=Machine(tmp_path / "disk"))
     check_places(plan, on(Machine(tmp_path / "disk")))
-
-
-def test_a_place_from_which_nothing_can_be_renamed_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:
-    class Unmovable(_Mounted):
-        def move_in(self, source: str, name: str) -> None:
-            raise OSError("rename is not supported")
-
-    def open_here(location: str) -> Folder:
-        return Unmovable(location, tmp_path / "disk" / location.partition("://")[2])
-
-    locations = Machine(tmp_path / "disk", open_here)
-    with pytest.raises(ConfigError, match="rename is not supported"):
-        check_places(plan_of(locations=locations), on(Machine(tmp_path / "disk")))
-    assert files_in(tmp_path) == []
 
 
 @pytest.mark.parametrize("out", ["hdfs://elsewhere/out", "s3a://bucket/out", "file:///out"])
