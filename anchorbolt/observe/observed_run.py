@@ -177,7 +177,7 @@ class ObservedRun:
         Empty if no round runs, if it runs only some tasks, and on an engine that does not tell.
         """
         ended, tasks = self._runner.progress()
-        all_tasks = self.plan.places
+        all_tasks = self.plan.wiring.places
         return [task for task in all_tasks if task not in ended] if tasks == len(all_tasks) else ()
 
     @property

@@ -69,7 +69,7 @@ def prepare_plan(
         locations=locations,
         shared_by_machines=shared_by_machines,
     )
-    if plan.batch_spout and settings.tick_secs is not None:
+    if plan.wiring.batch_spout and settings.tick_secs is not None:
         raise ConfigError(
             f"{TICK_SECS} is {settings.tick_secs}, but {topology.name!r} is a transactional topology, whose bolts get "
             "no tick tuples. Remove it.",

@@ -122,7 +122,7 @@ class Lookups:
                     break
         except AnchorboltError as error:
             raise LookupRefused(_status(error), error.message.rstrip(".")) from error
-        tasks = len(self._plan.tasks[component])
+        tasks = len(self._plan.wiring.tasks[component])
         return {"component": component, **shown_key(key), "tasksTotal": tasks, "tasksAsked": asked, "found": found}
 
 

@@ -67,7 +67,7 @@ def drive(world: World, name: str) -> None:
     sources = [_Query(world, runner, own), *own] if spouts is None or plan.graph.stream_spouts else own
     run_loop(SteppedLoop(world, sources, None if spouts is None else spouts.rich), spout)
     if world.broker is not None:  # another driver, which has ended meanwhile, may have left out another one
-        here = {component for component, _ in plan.rich_spout_tasks}
+        here = {component for component, _ in plan.wiring.rich_spout_tasks}
         world.broker.left_out = next((name for name in SPOUTS[: world.scenario.spouts] if name not in here), "")
 
 

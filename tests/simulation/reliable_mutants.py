@@ -33,7 +33,7 @@ a tree that moves is not added to its new acker
 trees do not move
     engine.task.emitter.forward: self.moves.get(...) -> b""
 the trees of an acker that is not needed any more are not read
-    engine.sources.open_trees.open_trees: record.parallelism.get(ACKER_ID, 0) -> plan.ackers
+    engine.sources.open_trees.open_trees: record.parallelism.get(ACKER_ID, 0) -> plan.wiring.ackers
 a driver does not record that it adds ackers
     checkpoint.spout._record_ackers: ackers > _ -> False
 
@@ -55,7 +55,7 @@ a call on another thread counts
 a wave does not isolate the tuple on which a bolt raises
     engine.driver.isolation.failed: is_new, self._isolates = not self._isolates, True -> is_new = False
 a start does not look how many ackers another run has had meanwhile
-    engine.sources.rich_spouts._inherit: self._plan.ackers and _ -> False
+    engine.sources.rich_spouts._inherit: self._plan.wiring.ackers and _ -> False
 messages are settled although their wave has failed
     engine.sources.rich_spouts.end: self._intake = {} -> self._settle_messages(txid)
 messages are settled before the decision

@@ -47,7 +47,7 @@ class TaskRunner:
 
     def run_levels(self, plan: ExecutionPlan, rows: list[Envelope], current: Round) -> Sequence[TaskReport]:
         """Run the bolts of a plan level by level on what its spouts sent; return the reports."""
-        for level in plan.levels:
+        for level in plan.wiring.levels:
             inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
             for row in rows:
                 inputs[row.partition].append(row)
@@ -192,7 +192,7 @@ class SimulatedRunner(TaskRunner):
             lines = [SourceRows("default", len(self.lines), [list(self.lines)])]
             rows += run_spout_task(self._plan, "lines", 0, current, lines)
         rich = None if self.spouts is None else self.spouts.rich
-        for task in () if rich is None else self._plan.rich_spout_tasks:
+        for task in () if rich is None else self._plan.wiring.rich_spout_tasks:
             rows += self.run_task(task, lambda _: rich.run_task(task, current))  # type: ignore[union-attr]  # noqa: B023
         return rows
 

@@ -77,7 +77,7 @@ class BatchTries:
         self._left_out = txid
         by = (cause.component, cause.task_index) if isinstance(cause, BoltError | SpoutError) else ("", -1)
         letter = DeadLetter(
-            spout=self._plan.batch_spout,
+            spout=self._plan.wiring.batch_spout,
             stream="",
             values=(txid, metadata.values()),
             msg_id=None,

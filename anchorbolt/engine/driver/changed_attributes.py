@@ -13,7 +13,7 @@ class ChangedAttributes:
     """Warns once for each component of a run."""
 
     def __init__(self, plan: ExecutionPlan) -> None:
-        self._stateful = plan.stateful
+        self._stateful = plan.wiring.stateful
         self._told: set[str] = set()
 
     def warn(self, reports: Iterable[TaskReport]) -> None:

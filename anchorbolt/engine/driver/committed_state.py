@@ -35,7 +35,7 @@ class StoredValue:
 def items(plan: ExecutionPlan, component: str) -> Iterator[tuple[Any, Any]]:
     """Yield the entries of a stateful bolt; see `RunHandle.state_items`."""
     _check_stateful(plan, component)
-    for index in range(len(plan.tasks[component])):
+    for index in range(len(plan.wiring.tasks[component])):
         with closing(_opened(plan, component, index)) as storage:
             if storage.head().codec == CUSTOM_HEADER:
                 raise _own_class(component, storage)
@@ -51,7 +51,7 @@ def look_up(plan: ExecutionPlan, component: str, key: Any) -> Iterator[StoredVal
     The task to which fields grouping sends the key comes first.
     """
     _check_stateful(plan, component)
-    count = len(plan.tasks[component])
+    count = len(plan.wiring.tasks[component])
     first = _likely_task(key, count)
     for step in range(count):
         index = (first + step) % count
@@ -96,15 +96,15 @@ def _likely_task(key: Any, count: int) -> int:
 
 
 def _check_stateful(plan: ExecutionPlan, component: str) -> None:
-    if component not in plan.stateful_bolts:
+    if component not in plan.wiring.stateful_bolts:
         raise ConfigError(
             f"{component!r} is not a stateful bolt of {plan.topology!r}. Its stateful bolts: "
-            f"{', '.join(plan.stateful_bolts) or 'none'}."
+            f"{', '.join(plan.wiring.stateful_bolts) or 'none'}."
         )
 
 
 def _opened(plan: ExecutionPlan, component: str, index: int) -> StateStorage:
-    return plan.provider.open(plan.namespace((component, index)))
+    return plan.provider.open(plan.wiring.namespace((component, index)))
 
 
 def _encoding(plan: ExecutionPlan, component: str, storage: StateStorage) -> EntryEncoding:

@@ -44,7 +44,7 @@ class Hooks:
 def _hooked_tasks(plan: ExecutionPlan, hook: str) -> list[TaskKey]:
     return [
         task
-        for component in plan.stateful_bolts
+        for component in plan.wiring.stateful_bolts
         if getattr(type(plan.graph.bolts[component].bolt), hook) is not getattr(BaseStatefulBolt, hook)
-        for task in plan.tasks[component]
+        for task in plan.wiring.tasks[component]
     ]

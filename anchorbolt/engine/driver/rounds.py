@@ -122,7 +122,7 @@ class Rounds:
             batch, processed = pipeline.take(current.txid)
         processed = check_round(self._plan, processed, current.txid)
         reports: Sequence[TaskReport] = ()
-        if self._wave_plan.levels:
+        if self._wave_plan.wiring.levels:
             hand_offs = {each.task: kept for each in processed if (kept := each.outcome.hand_off) is not None}
             in_commit = BatchTry(batch.attempt, batch.fence, current.txid - 1, batch.metadata.whole, hand_offs)
             reports = self._run_tasks(self._wave_plan, replace(current, batch=in_commit))
@@ -171,11 +171,11 @@ def _prepared(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> PreparedRou
     """Return what the tasks of a round have prepared."""
     return PreparedRound(
         winners={
-            plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
+            plan.wiring.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
             for report in reports
             if report.outcome.seal is not None
         },
-        task_winners={report.task: report.attempt for report in reports if report.component in plan.stateful},
+        task_winners={report.task: report.attempt for report in reports if report.component in plan.wiring.stateful},
         files=tuple(file for report in reports for file in report.outcome.files),
         reports=reports,
     )
@@ -198,7 +198,7 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     for report in reports:
         if attempts.setdefault(report.task, report.attempt) != report.attempt:
             raise InfrastructureLost(f"task {report.task} reported twice in txid {txid}: Spark ran it again", txid=txid)
-    missing = [task for level in plan.levels for task in level if task not in attempts]
+    missing = [task for level in plan.wiring.levels for task in level if task not in attempts]
     if missing:
         raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
     once = {report.task: report for report in reports}

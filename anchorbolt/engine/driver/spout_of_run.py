@@ -28,8 +28,8 @@ def _inputs(plan: ExecutionPlan, bolt: str) -> Inputs:
 
 def _batch_spout_text(plan: ExecutionPlan) -> str:
     """Return the id and kind of a transactional topology's spout for the decision record; empty without one."""
-    kind = kind_of(plan.graph.spouts[plan.batch_spout].spout) if plan.batch_spout else None
-    return "" if kind is None else f"{plan.batch_spout!r} ({kind.text})"
+    kind = kind_of(plan.graph.spouts[plan.wiring.batch_spout].spout) if plan.wiring.batch_spout else None
+    return "" if kind is None else f"{plan.wiring.batch_spout!r} ({kind.text})"
 
 
 def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tuple[CheckpointSpout, Sequence[Source]]:
@@ -40,21 +40,21 @@ def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tu
     retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
     layout = Layout(
         topology=plan.topology,
-        tasks=plan.namespaces,
-        headers={namespace: plan.header(namespace) for namespace in plan.namespaces},
-        parallelism={component: plan.parallelism(component) for component in plan.stateful},
-        groupings={name: _inputs(plan, name) for name in plan.stateful_bolts},
+        tasks=plan.wiring.namespaces,
+        headers={namespace: plan.header(namespace) for namespace in plan.wiring.namespaces},
+        parallelism={component: plan.wiring.parallelism(component) for component in plan.wiring.stateful},
+        groupings={name: _inputs(plan, name) for name in plan.wiring.stateful_bolts},
         columns={
             name: schema_of((field.name, field.type) for field in sink.schema)
             for name, sink in plan.sinks.items()
             if sink.schema is not None
         },
-        schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
-        spout_tasks=plan.spouts_of_trees if plan.ackers else {},
+        schema_versions={component: plan.schema(component).version for component in plan.wiring.stateful_bolts},
+        spout_tasks=plan.spouts_of_trees if plan.wiring.ackers else {},
         batch_spout=_batch_spout_text(plan),
-        committers={name: len(plan.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
+        committers={name: len(plan.wiring.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
     )
-    log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
+    log = DecisionLog(plan.provider.open(record_namespace(plan.wiring.prefix)), folder, retry)
     pipeline, sources = None, runner.sources
     if runner.processing is not None:
         pipeline = pipeline_of(plan, log, folder, runner.processing)
@@ -67,7 +67,7 @@ def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tu
         layout=layout,
         log=log,
         tasks=Rounds(plan, runner, pipeline),
-        namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces, commit_tasks),
+        namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.wiring.namespaces, commit_tasks),
         outbox=Outbox(
             folder, plan.sinks, runner.read_files, plan.locations, retry, shared_by_machines=plan.shared_by_machines
         ),
@@ -75,5 +75,5 @@ def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tu
     )
     retries = plan.settings.max_batch_retries
     # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.
-    extra = int(plan.keeps_dead_letters and (bool(plan.batch_spout) or retries == 0))
+    extra = int(plan.keeps_dead_letters and (bool(plan.wiring.batch_spout) or retries == 0))
     return CheckpointSpout(run, retry, max_batch_retries=retries, extra_rounds=extra), sources

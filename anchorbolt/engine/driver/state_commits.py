@@ -74,9 +74,9 @@ class StateCommits:
         """Divide the namespaces: those with the most slices go to different groups."""
         names = sorted(winners, key=lambda name: (-winners[name].seal.slices, name))
         groups = [names[number::most] for number in range(min(most, len(names)))]
+        tasks = self._plan.wiring.namespaces
         return [
-            CommitGroup(self._plan.namespaces.get(group[0], (group[0], 0)), {name: winners[name] for name in group})
-            for group in groups
+            CommitGroup(tasks.get(group[0], (group[0], 0)), {name: winners[name] for name in group}) for group in groups
         ]
 
 

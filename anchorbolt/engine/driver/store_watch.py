@@ -57,7 +57,7 @@ class StoreWatch:
         self._thread.join(_END_S)
 
     def _run(self) -> None:
-        storage = self._plan.provider.open(record_namespace(self._plan.prefix))
+        storage = self._plan.provider.open(record_namespace(self._plan.wiring.prefix))
         log = DecisionLog(storage)  # of its own: the spout's waits as long as the spout does
         try:
             while self.loss is None and not self._closed.wait(_INTERVAL_S):

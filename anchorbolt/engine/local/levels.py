@@ -32,7 +32,7 @@ def run_levels(
         check: Called before each task; may raise.
     """
     waiting = list(rows)
-    for level in plan.levels:
+    for level in plan.wiring.levels:
         inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
         for row in waiting:
             inputs[row.partition].append(row)

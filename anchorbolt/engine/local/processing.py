@@ -38,7 +38,7 @@ class LocalProcessing:
         self._background = Background(self._process)
         self.start = self._background.start
         self._ranges: LocalRanges | None = None
-        if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
+        if isinstance(plan.graph.spouts[plan.wiring.batch_spout].spout, SparkTransactionalSpout):
             from anchorbolt.engine.spark.ranges import LocalRanges
 
             self._ranges = LocalRanges(plan)
@@ -66,7 +66,7 @@ class LocalProcessing:
             if self._ranges is not None:
                 check()
                 rows.extend(self._ranges.rows(current, cancellation))
-            for task in self._plan.tasks.get(self._plan.batch_spout, ()):
+            for task in self._plan.wiring.tasks.get(self._plan.wiring.batch_spout, ()):
                 check()
                 rows.extend(run_emitter_task(self._plan, task, current, workers.choose(task), self._driver))
             return run_levels(self._plan, rows, current, workers, self._order(current), check)

@@ -50,7 +50,7 @@ class LocalRunner:
         self.spouts: DriverSpouts | None = None
         self.sources: list[Source] = []
         self.processing = None
-        if plan.batch_spout:
+        if plan.wiring.batch_spout:
             from anchorbolt.engine.local.processing import LocalProcessing
 
             self._plan = plan.commit_phase()

@@ -27,15 +27,15 @@ _log = logging.getLogger("anchorbolt.engine")
 
 def pipeline_of(plan: ExecutionPlan, log: DecisionLog, folder: Folder, processing: Processing) -> Pipeline:
     """Return the pipeline of a run, which is not open; `folder` is the checkpoint location."""
-    spout: Any = plan.graph.spouts[plan.batch_spout].spout
-    context = plan.context((plan.batch_spout, 0))
+    spout: Any = plan.graph.spouts[plan.wiring.batch_spout].spout
+    context = plan.wiring.context((plan.wiring.batch_spout, 0))
     return Pipeline(
-        plan.batch_spout,
-        lambda: BatchCoordinator(plan.batch_spout, spout, plan.conf, context, processing.session),
+        plan.wiring.batch_spout,
+        lambda: BatchCoordinator(plan.wiring.batch_spout, spout, plan.conf, context, processing.session),
         processing,
         log,
         folder,
-        tasks=len(plan.tasks.get(plan.batch_spout, ())),
+        tasks=len(plan.wiring.tasks.get(plan.wiring.batch_spout, ())),
         most=plan.settings.max_spout_pending or 1,
     )
 
@@ -45,7 +45,7 @@ class BatchSource(Source):
 
     def __init__(self, plan: ExecutionPlan, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._spout_id = plan.batch_spout
+        self._spout_id = plan.wiring.batch_spout
         self._settings = plan.settings
         self._retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
         self._failures = 0  # to begin a batch, one after the other

@@ -67,7 +67,7 @@ class DriverSpouts:
         self.replays = None if letters is None else Replays(plan, letters)
         self.ticks = Ticks(plan.ticks, clock)
         self.rich: RichSpouts | None = None
-        if plan.rich_spout_tasks:
+        if plan.wiring.rich_spout_tasks:
             from anchorbolt.engine.sources.rich_spouts import RichSpouts  # NumPy: only where it is needed
 
             hosts = {} if new_host is None else {"new_host": new_host}

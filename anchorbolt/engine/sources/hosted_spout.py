@@ -44,16 +44,16 @@ class HostedSpout:
         self._tells = False  # whether a wave has committed since the task told the last time
         self._errors_told = 0
         self._plan = plan
-        self._context = plan.context(task)
+        self._context = plan.wiring.context(task)
         self._flow = flow
         self._spout = plan.copy_spout(component)
-        self._edges = plan.edges[component]
+        self._edges = plan.wiring.edges[component]
         self._collector = SpoutOutputCollector(
             component,
-            plan.streams[component],
+            plan.wiring.streams[component],
             self._routes,
             {
-                stream: {id for edge in edges for id in plan.task_ids[edge.component]}
+                stream: {id for edge in edges for id in plan.wiring.task_ids[edge.component]}
                 for stream, edges in self._edges.items()
             },
             chunk_bytes=min(plan.settings.blob_bytes, plan.settings.intake_bytes),
@@ -249,7 +249,7 @@ class HostedSpout:
 
     def _routes(self, stream: str) -> Routes:
         plan, edges = self._plan, self._edges.get(stream, ())
-        return [(new_router(plan, edge, self._context), plan.task_ids[edge.component]) for edge in edges]
+        return [(new_router(plan, edge, self._context), plan.wiring.task_ids[edge.component]) for edge in edges]
 
     @property
     def may_emit(self) -> bool:

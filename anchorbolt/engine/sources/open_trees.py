@@ -46,7 +46,7 @@ def open_trees(plan: ExecutionPlan, record: DecisionRecord) -> Iterator[FoundTre
     names = carried_spout_tasks(record.spout_tasks, plan.spouts_of_trees)
     forgetful = plan.graph.spouts.keys() - set(plan.spouts_of_trees.values())
     for index in range(record.parallelism.get(ACKER_ID, 0)):
-        namespace = plan.namespace((ACKER_ID, index))
+        namespace = plan.wiring.namespace((ACKER_ID, index))
         encoding = EntryEncoding(namespace, RootCodec(), OpenTreeCodec())
         with closing(plan.provider.open(namespace)) as storage:
             for page in storage.scan():
@@ -71,13 +71,13 @@ def check_spouts_left_out(plan: ExecutionPlan, record: DecisionRecord) -> None:
             KEPT,
             extra={"component": spout},
         )
-    if plan.ackers or not record.parallelism.get(ACKER_ID):
+    if plan.wiring.ackers or not record.parallelism.get(ACKER_ID):
         return
     waiting = Counter(each.spout for each in open_trees(plan, record) if each.spout)
     if waiting and not plan.settings.accept_state_loss:
         [(spout, number)] = waiting.most_common(1)
         why, way = "there is no rich spout", "Set the spout back"
-        if plan.rich_spout_tasks:
+        if plan.wiring.rich_spout_tasks:
             why, way = "topology.acker.executors is 0", "Set it to at least 1"
         raise TopologyError(
             f"{number} messages of spout {spout!r} are in flight since an earlier run, and this run has no ackers, "

@@ -31,7 +31,7 @@ class Replays(Source):
     def __init__(self, plan: ExecutionPlan, store: LetterStore) -> None:
         self._plan = plan
         self._is_held = False  # in a pause, or at the end
-        self._streams = {component: plan.streams[component] for component in plan.graph.spouts}
+        self._streams = {component: plan.wiring.streams[component] for component in plan.graph.spouts}
         self._letters = store
         self._places = ("", store.location)  # the first is that of a record without places
         self._next: str | None = None

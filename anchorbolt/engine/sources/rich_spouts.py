@@ -78,12 +78,12 @@ class RichSpouts(Source):
         self._wake: Callable[[], None] = lambda: None
         # The last one is called when a spout begins to have tuples for a wave, has failed, or is drained.
         self._hosts = {
-            task: new_host(plan, task, self._flow, clock, lambda: self._wake()) for task in plan.rich_spout_tasks
+            task: new_host(plan, task, self._flow, clock, lambda: self._wake()) for task in plan.wiring.rich_spout_tasks
         }
         self._components = {component: host.has_stable_ids for (component, _), host in self._hosts.items()}
         self.book = MessageBook(
             plan.run_id,
-            {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks},
+            {plan.wiring.task_id(task): task for tasks in plan.wiring.tasks.values() for task in tasks},
             self._components,
             timeout_s=settings.tree_timeout_secs,
             excludes=plan.excludes_failed,
@@ -126,15 +126,15 @@ class RichSpouts(Source):
     def _inherit(self, record: DecisionRecord) -> None:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""
         ackers = record.parallelism.get(ACKER_ID, 0)
-        if self._plan.ackers and ackers > len(self._plan.tasks[ACKER_ID]):
+        if self._plan.wiring.ackers and ackers > len(self._plan.wiring.tasks[ACKER_ID]):
             raise Fenced(
                 f"while this run of {self._plan.topology!r} started, another one has committed with {ackers} ackers, "
                 "for which this one has too few tasks. Start it again."
             )
-        found = list(open_trees(self._plan, record)) if self._plan.ackers else []
+        found = list(open_trees(self._plan, record)) if self._plan.wiring.ackers else []
         trees = [each for each in found if each.spout]
         self._moves = moves_to(
-            self._plan.ackers,
+            self._plan.wiring.ackers,
             ((each.acker, each.root, each.tree) for each in trees),
             changed={each.root for each in trees if each.is_changed},
             dropped=[(each.acker, each.root) for each in found if not each.spout],
@@ -201,7 +201,7 @@ class RichSpouts(Source):
         """Freeze what was emitted: it is the intake of the wave."""
         self._left_out = LeftOut()
         self._wave_began = time.perf_counter()
-        taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
+        taken = {self._plan.wiring.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self.book.begin(taken, self._clock())
         for host in self._hosts.values():
             host.wake()
@@ -260,7 +260,7 @@ class RichSpouts(Source):
         """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
         self._reports = reports
         verdicts = verdicts_of(reports)
-        if not self._plan.ackers:
+        if not self._plan.wiring.ackers:
             verdicts = [Verdict(failed=[failure for report in reports for failure in report.failed_trees])]
         return self.book.judge(verdicts)
 
@@ -295,18 +295,18 @@ class RichSpouts(Source):
     def intake(self, task: TaskKey) -> TaskIntake:
         """Return what a task of a rich spout has to send in the current round. May be called on any thread."""
         book, plan = self.book, self._plan
-        first = task == plan.rich_spout_tasks[0]
+        first = task == plan.wiring.rich_spout_tasks[0]
         expired, moves = (book.expired, self._moves) if first else (NO_ROOTS, {})
-        return TaskIntake(self._intake.get(plan.task_id(task), ()), book.excluded, expired, moves)
+        return TaskIntake(self._intake.get(plan.wiring.task_id(task), ()), book.excluded, expired, moves)
 
     def packed_ids(self, chunk: Chunk) -> list[bytes]:
         """Encode the message ids of the tracked tuples, for the ackers: they may have to keep them."""
-        if not self._plan.ackers:
+        if not self._plan.wiring.ackers:
             return []
         return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
 
     def rows(self, current: Round) -> Iterator[Envelope]:
-        for task in self._plan.rich_spout_tasks:
+        for task in self._plan.wiring.rich_spout_tasks:
             yield from self.run_task(task, current)
 
     def run_task(self, task: TaskKey, current: Round) -> Iterator[Envelope]:

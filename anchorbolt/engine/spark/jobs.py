@@ -78,7 +78,7 @@ class RoundJobs:
 
     def with_bolts(self, frame: DataFrame, first_level: int = 1) -> DataFrame:
         """Return the blobs for the driver, after the stages of the bolts from `first_level` on."""
-        for level, tasks in list(enumerate(self._plan.levels, start=1))[first_level - 1 :]:
+        for level, tasks in list(enumerate(self._plan.wiring.levels, start=1))[first_level - 1 :]:
             frame = frame.repartitionById(len(tasks), frame["partition"]).mapInArrow(
                 self.stage("bolts", (level, self.ended, self.calls)), ENVELOPE_SCHEMA
             )
@@ -91,7 +91,7 @@ class RoundJobs:
         """
         self._shuffled.wait_for(frame)
         try:
-            return self.run(what, frame, current, self._plan.levels)
+            return self.run(what, frame, current, self._plan.wiring.levels)
         finally:
             self._shuffled.remove(frame)
 

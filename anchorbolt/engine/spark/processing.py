@@ -31,7 +31,7 @@ class SparkProcessing:
         self._plan = plan
         self._pickled = plan.pickled()
         self._ranges: RangeReader | None = None
-        if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
+        if isinstance(plan.graph.spouts[plan.wiring.batch_spout].spout, SparkTransactionalSpout):
             self._ranges = RangeReader(session, plan, self._pickled)
         self._free: list[_Chain] = []  # of phases that have ended
         self._chains: list[_Chain] = []  # all of them
@@ -71,7 +71,7 @@ class SparkProcessing:
         jobs.calls = self.calls
         frame = None
         if self._ranges is None:
-            tasks = len(self._plan.tasks[self._plan.batch_spout])
+            tasks = len(self._plan.wiring.tasks[self._plan.wiring.batch_spout])
             emit = jobs.stage("emit", (self._server.address, jobs.calls))
             frame = jobs.with_bolts(jobs.one_row_each(tasks).mapInArrow(emit, ENVELOPE_SCHEMA))
         self._chains.append(_Chain(jobs, frame))

@@ -35,8 +35,8 @@ class RangeReader:
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, pickled: bytes) -> None:
         self._session = session
-        self._component = plan.batch_spout
-        spec = plan.graph.spouts[plan.batch_spout]
+        self._component = plan.wiring.batch_spout
+        spec = plan.graph.spouts[plan.wiring.batch_spout]
         assert isinstance(spec.spout, SparkTransactionalSpout)
         self._spout = spec.spout
         self._spout.accepts_loss = plan.settings.accept_state_loss

@@ -34,7 +34,7 @@ class SparkRunner:
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, folder: Folder) -> None:
         self._session = session
-        self._plan = plan.commit_phase() if plan.batch_spout else plan
+        self._plan = plan.commit_phase() if plan.wiring.batch_spout else plan
         self._intake: IntakeServer | None = None
         self._query: QuerySource | None = None
         self._own_rows: DataFrame | None = None  # of the waves without a batch of the query
@@ -44,14 +44,14 @@ class SparkRunner:
         pickled = self._plan.pickled()
         # Check first: nothing is open yet that a refusal would have to close.
         known: KnownSources | None = None
-        if plan.batch_spout:
+        if plan.wiring.batch_spout:
             self.processing = SparkProcessing(session, plan)
         else:
             self.spouts = driver_spouts(plan, "Spark", (BaseRichSpout, StreamSpout))
         if plan.graph.stream_spouts:
             known = known_sources(plan, folder)
             sources = source_rows(session, plan, pickled, known)
-        if self.spouts is not None and (plan.rich_spout_tasks or plan.replays_letters):
+        if self.spouts is not None and (plan.wiring.rich_spout_tasks or plan.replays_letters):
             self._intake = IntakeServer(session, self.spouts)
         self.calls = call_server(session)
         self.jobs = RoundJobs(session, self._plan, pickled)
@@ -64,7 +64,7 @@ class SparkRunner:
             self._own_rows = self.jobs.with_bolts(self._intake_rows(session))
         if known is not None:
             # Without rich spouts the whole chain is declared once, which saves planning it for each batch.
-            frame = sources if plan.rich_spout_tasks else self.jobs.with_bolts(sources)
+            frame = sources if plan.wiring.rich_spout_tasks else self.jobs.with_bolts(sources)
             self._query = QuerySource(plan, folder, session, frame, known)
         self.sources: list[Source] = [
             *([] if self._query is None else [self._query]),
@@ -80,15 +80,15 @@ class SparkRunner:
 
     def _commit_rows(self) -> DataFrame | None:
         """Return the blobs of the commit phases of a transactional topology; None if it has none."""
-        if not self._plan.levels:
+        if not self._plan.wiring.levels:
             return None
-        tasks = self.jobs.one_row_each(len(self._plan.levels[0]))
+        tasks = self.jobs.one_row_each(len(self._plan.wiring.levels[0]))
         stage = self.jobs.stage("commit", (self.jobs.ended, self.jobs.calls))
         return self.jobs.with_bolts(tasks.mapInArrow(stage, ENVELOPE_SCHEMA), first_level=2)
 
     def _intake_rows(self, session: SparkSession) -> DataFrame:
         """Return the blobs of the rich spouts; without any, a frame without rows."""
-        partitions = max(1, min(len(self._plan.rich_spout_tasks), session.sparkContext.defaultParallelism))
+        partitions = max(1, min(len(self._plan.wiring.rich_spout_tasks), session.sparkContext.defaultParallelism))
         stage = self.jobs.stage("intake", (self._intake and self._intake.address, partitions))
         return session.range(0, partitions, 1, partitions).mapInArrow(stage, ENVELOPE_SCHEMA)
 
@@ -98,7 +98,7 @@ class SparkRunner:
         if batch is None:
             assert self._own_rows is not None
             return self._own_rows
-        if not self._plan.rich_spout_tasks:
+        if not self._plan.wiring.rich_spout_tasks:
             return batch
         if self._mixed is None or self._mixed[0] is not batch:
             self._mixed = batch, self.jobs.with_bolts(batch.union(self._intake_rows(batch.sparkSession)))

@@ -106,7 +106,7 @@ def _intake(
             assert address is not None
             for task, rows_of_task in asked_replays(address, current.txid):
                 yield from run_spout_task(plan, *task, current, rows_of_task)
-        for component, index in plan.rich_spout_tasks[partition::partitions]:
+        for component, index in plan.wiring.rich_spout_tasks[partition::partitions]:
             assert address is not None
             with asked_intake(address, (component, index), current.txid) as intake:
                 yield from run_spout_task(plan, component, index, current, *intake)
@@ -122,7 +122,7 @@ def _bolts(
 ) -> _Batches:
     level, ended, calls = argument
     report_long_calls(calls)
-    task = plan.levels[level - 1][context.partitionId()]
+    task = plan.wiring.levels[level - 1][context.partitionId()]
 
     def sent() -> Iterator[Envelope]:
         current = _round(plan, context)
@@ -139,7 +139,7 @@ def _emit(
     address, calls = argument
     report_long_calls(calls)
     for _ in batches:
-        task = plan.batch_spout, context.partitionId()
+        task = plan.wiring.batch_spout, context.partitionId()
         yield from _to_arrow(run_emitter_task(plan, task, _round(plan, context), _registry, AskedBatchDriver(address)))
 
 
@@ -161,7 +161,7 @@ def _checkpoint(
             _registry.handle(plan, checkpoint, task, current)
         except Exception as error:
             report = TaskReport(task, "", current.fence.seq, failure=as_failure(error, current.txid))
-            yield _batch([Envelope(0, plan.driver_level, 0, encode_report(report))])
+            yield _batch([Envelope(0, plan.wiring.driver_level, 0, encode_report(report))])
         ended.add([(task, 0)])
 
 
@@ -189,7 +189,7 @@ def _probe(
     """Look at the places of the run from this machine, before it begins."""
     for _ in batches:
         found = [json.dumps(each).encode() for each in probe_places(plan.locations, *argument)]
-        yield _batch([Envelope(0, plan.driver_level, 0, payload) for payload in found])
+        yield _batch([Envelope(0, plan.wiring.driver_level, 0, payload) for payload in found])
 
 
 def _close_runs(run_ids: Iterable[str]) -> None:

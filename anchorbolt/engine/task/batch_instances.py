@@ -9,7 +9,8 @@ from anchorbolt.bolts.batch import BaseBatchBolt
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.plan.execution_plan import BatchPhase, ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.plan.wiring import BatchPhase
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.executors.batch_executors import (
     BatchBoltExecutor,
@@ -34,7 +35,7 @@ def build_for_batches(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -
     """
     component = task[0]
     emitter = Emitter(plan, task)
-    collector = BatchOutputCollector(component, plan.streams[component], emitter.flush)
+    collector = BatchOutputCollector(component, plan.wiring.streams[component], emitter.flush)
     wrapped, is_stateful = _wrapped(plan, task, emitter, collector, budget)
     return Instance(wrapped, is_stateful, collector, emitter)
 
@@ -43,9 +44,9 @@ def _wrapped(
     plan: ExecutionPlan, task: TaskKey, emitter: Emitter, collector: BatchOutputCollector, budget: CacheBudget
 ) -> tuple[WrappedBolt, bool]:
     component, context, forward = task[0], emitter.context, emitter.forward
-    hand_offs, is_late = plan.hand_offs(), component in plan.late_bolts
-    processing = plan.phase is BatchPhase.PROCESSING
-    if component == plan.batch_spout:
+    hand_offs, is_late = plan.hand_offs(), component in plan.wiring.late_bolts
+    processing = plan.wiring.phase is BatchPhase.PROCESSING
+    if component == plan.wiring.batch_spout:
         committing = new_emitter(plan, task, context)
         assert isinstance(committing, spouts.CommitterTransactionalEmitter)
         commit = partial(called, task, "commit", committing.commit)
@@ -62,7 +63,7 @@ def _wrapped(
     if isinstance(bolt, DataFrameSink):
         return SinkExecutor(bolt, context, plan.open_location(), forward), False
     assert isinstance(bolt, BaseStatefulBolt), "the builder refuses any other bolt"
-    state, fields = open_state(plan, task, bolt, budget), plan.key_fields[component]
+    state, fields = open_state(plan, task, bolt, budget), plan.wiring.key_fields[component]
     return StatefulBatchExecutor(bolt, plan.conf, context, collector, forward, state, fields), True
 
 

@@ -60,13 +60,13 @@ def run_bolt_task(
 
     A failure is reported to the driver, never raised: the envelopes still have to be read to their end.
     """
-    level, partition = plan.places[task]
+    level, partition = plan.wiring.places[task]
     with watched(plan, task):
         run = _BoltTask(plan, task, current, registry, attempt or uuid.uuid4().hex)
         yield from run.execute_kept()
         for envelope in envelopes:
             if envelope.level != level:
-                following = plan.next_partition(level, envelope.level, envelope.destination)
+                following = plan.wiring.next_partition(level, envelope.level, envelope.destination)
                 yield Envelope(following, envelope.level, envelope.destination, envelope.payload)
                 continue
             assert envelope.destination == partition, "a blob reached another partition than its own"
@@ -249,7 +249,7 @@ class _BoltTask:
         key = (message.source, message.stream)
         if key not in self._headers:
             component = message.source[0]
-            fields = self._plan.streams[component][message.stream].fields
+            fields = self._plan.wiring.streams[component][message.stream].fields
             receiver = receiver_key(*self._task)
             self._headers[key] = StreamHeader(
                 component, message.task_id, message.stream, fields, receiver, self._attempt

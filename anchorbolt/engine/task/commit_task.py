@@ -30,9 +30,10 @@ def run_commit_task(plan: ExecutionPlan, group: CommitGroup, current: Round, thr
     """
     report = TaskReport(group.task, "", current.fence.seq)
     try:
-        with closing(Namespaces(plan.provider, NO_RETRY, lambda _: None, plan.namespaces, threads=threads)) as opened:
+        tasks = plan.wiring.namespaces
+        with closing(Namespaces(plan.provider, NO_RETRY, lambda _: None, tasks, threads=threads)) as opened:
             opened.open(group.winners)
             opened.commit(current.fence, current.txid, group.winners)
     except Exception as error:
         report.failure = as_failure(error, current.txid)
-    return [Envelope(0, plan.driver_level, 0, encode_report(report))]
+    return [Envelope(0, plan.wiring.driver_level, 0, encode_report(report))]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.plan.execution_plan import Edge, ExecutionPlan
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.plan.wiring import Edge
 from anchorbolt.engine.task import messages
 from anchorbolt.engine.task.tally import NOTHING, Tally, tally
 from anchorbolt.engine.task.value_checks import RowChecks
@@ -36,11 +37,11 @@ class Emitter:
         self._tracker = tracker
         self.excluded: Set[int] = frozenset()  # roots whose tuples are routed, but not sent
         self.moves: Mapping[int, bytes] = {}  # by acker: of open trees, see `moves_to`
-        self.context = plan.context(task)
+        self.context = plan.wiring.context(task)
         self._plan = plan
-        self._level = plan.places[task][0] if task in plan.places else 0  # 0 is the spouts' level
+        self._level = plan.wiring.places[task][0] if task in plan.wiring.places else 0  # 0 is the spouts' level
         self._source = task
-        self._edges = plan.edges[task[0]]
+        self._edges = plan.wiring.edges[task[0]]
         self._capacity: dict[str, int] = {}
         self._routers: dict[tuple[str, str], Router] = {}
         self._checks: dict[str, RowChecks] = {}  # by stream, of rounds that check
@@ -80,7 +81,7 @@ class Emitter:
         if stream not in self._checks:
             routers = ((edge, new_router(self._plan, edge, self.context)) for edge in edges)
             self._checks[stream] = RowChecks(routers)
-        declared = self._plan.streams[self._source[0]][stream]
+        declared = self._plan.wiring.streams[self._source[0]][stream]
         fields, values = self._sent_values(declared.fields, row[1] if declared.direct else row)
         self._checks[stream].check(self._source[0], stream, fields, row, values)
 
@@ -89,10 +90,11 @@ class Emitter:
 
         The receivers' input ends there: only an acker gets a message, with what the task contributes to its trees.
         """
-        if self._source[0] not in self._plan.task_ids or self._source[0] == ACKER_ID or not self._plan.ackers:
+        wiring, component = self._plan.wiring, self._source[0]
+        if component not in wiring.task_ids or component == ACKER_ID or not wiring.ackers:
             return
-        blobs = [] if self._tracker is None else self._tracker.blobs(self._plan.ackers)
-        for task in self._plan.tasks[ACKER_ID]:
+        blobs = [] if self._tracker is None else self._tracker.blobs(wiring.ackers)
+        for task in self._plan.wiring.tasks[ACKER_ID]:
             blob = blobs[task[1]] if task[1] < len(blobs) else b""
             moves = self.moves.get(task[1], b"")
             if blob or moves:
@@ -103,9 +105,9 @@ class Emitter:
     def give_up(self) -> None:
         """Tell all tasks of bolts behind this one, also of those further behind, that it failed."""
         payload = messages.encode_message(messages.GaveUpMessage(self._source))
-        for component in self._plan.behind(self._source[0]):
-            for task in self._plan.tasks[component]:
-                self._send_on(*self._plan.places[task], payload)
+        for component in self._plan.wiring.behind(self._source[0]):
+            for task in self._plan.wiring.tasks[component]:
+                self._send_on(*self._plan.wiring.places[task], payload)
 
     def report(self, report: messages.TaskReport) -> None:
         """Send the task's report to the driver, with what it says of the blobs that were sent."""
@@ -113,7 +115,7 @@ class Emitter:
         report.ended_at = time()
         report.sent = self._tallies()
         # By a partition of its own through each stage on the way.
-        self._send_on(self._plan.driver_level, self._source[1], messages.encode_report(report))
+        self._send_on(self._plan.wiring.driver_level, self._source[1], messages.encode_report(report))
 
     @property
     def remembered(self) -> int:
@@ -136,7 +138,7 @@ class Emitter:
         direct = [edge for edge in edges if edge.direct]
         if not direct:
             return
-        receivers = {task for edge in direct for task in self._plan.task_ids[edge.component]}
+        receivers = {task for edge in direct for task in self._plan.wiring.task_ids[edge.component]}
         for task, _ in rows:
             if task not in receivers:
                 raise TopologyError(
@@ -155,7 +157,7 @@ class Emitter:
     def _with_items(self, stream: str, rows: list[Any], items: Sequence[Item] | None) -> list[Any]:
         """Append to each row its roots: a hidden last value, which routers do not see."""
         items = [()] * len(rows) if items is None else items
-        if self._plan.streams[self._source[0]][stream].direct:
+        if self._plan.wiring.streams[self._source[0]][stream].direct:
             return [(task, (*row, item)) for (task, row), item in zip(rows, items, strict=True)]
         return [(*row, item) for row, item in zip(rows, items, strict=True)]
 
@@ -165,7 +167,7 @@ class Emitter:
             if not rows:
                 return 0
         columns = list(map(list, zip(*rows, strict=True)))
-        if self._plan.batch_spout:
+        if self._plan.wiring.batch_spout:
             del columns[0]  # the attempt, which the receiver knows
         lineage = None
         if self._tracker is not None:
@@ -177,23 +179,23 @@ class Emitter:
                 messages.TuplesMessage(*sender, self._sent[task], stream, len(rows), columns, parts)
             )
         except UnsupportedValue:
-            fields, _ = self._sent_values(self._plan.streams[self._source[0]][stream].fields, ())
+            fields, _ = self._sent_values(self._plan.wiring.streams[self._source[0]][stream].fields, ())
             raise refused_value(f"component {self._source[0]!r}", stream, fields, columns) from None
         self._append(task, payload)
         return len(payload)
 
     def _sent_values(self, fields: Sequence[str], values: Sequence[Any]) -> tuple[Sequence[str], Sequence[Any]]:
         """Return the fields and the values that are sent: without the attempt, which the receiver knows."""
-        return (fields[1:], values[1:]) if self._plan.batch_spout else (fields, values)
+        return (fields[1:], values[1:]) if self._plan.wiring.batch_spout else (fields, values)
 
     def _append(self, task: TaskKey, payload: bytes) -> None:
-        level, partition = self._plan.places[task]
+        level, partition = self._plan.wiring.places[task]
         self._sent[task] += 1
         self.bytes_out += len(payload)
         self._send_on(level, partition, payload)
 
     def _send_on(self, level: int, destination: int, payload: bytes) -> None:
-        partition = self._plan.next_partition(self._level, level, destination)
+        partition = self._plan.wiring.next_partition(self._level, level, destination)
         self.out.append(messages.Envelope(partition, level, destination, payload))
 
     def _tallies(self) -> dict[str, Tally]:
@@ -221,7 +223,7 @@ def new_router(plan: ExecutionPlan, edge: Edge, context: TopologyContext) -> Rou
     return ROUTERS[edge.grouping.name](
         copy.deepcopy(edge.grouping),  # a custom one may keep state: each emitting task has its own
         stream=edge.stream_id,
-        fields=plan.streams[edge.stream_id.component][edge.stream_id.stream].fields,
-        target_tasks=plan.task_ids[edge.component],
+        fields=plan.wiring.streams[edge.stream_id.component][edge.stream_id.stream].fields,
+        target_tasks=plan.wiring.task_ids[edge.component],
         context=context,
     )

@@ -68,8 +68,8 @@ class Instance:
         self.collector.begin(self.emitter.check if current.checks else None)
         self.emitter.begin(attempt)
         if self.tracker is not None:
-            self.tracker.keeps_failures = current.isolates or not plan.ackers
-        self.base = position = current.committed.get(plan.namespace(task), NEVER_CHANGED)
+            self.tracker.keeps_failures = current.isolates or not plan.wiring.ackers
+        self.base = position = current.committed.get(plan.wiring.namespace(task), NEVER_CHANGED)
         scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
         self.bolt.isolates = current.isolates
         if current.batch is not None:
@@ -109,8 +109,8 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
         tracker = TaskTracker(
             component,
             index,
-            plan.task_id(task),
-            counts=plan.ackers > 0,
+            plan.wiring.task_id(task),
+            counts=plan.wiring.ackers > 0,
             most_tracebacks=plan.settings.most_dead_letters,
         )
     bolt = plan.unpickle_bolt(component)
@@ -121,7 +121,7 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
     if isinstance(bolt, BaseStatefulBolt):
         state = open_state(plan, task, bolt, budget)
         wrapped = StatefulBoltExecutor(
-            bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields[component], tracker
+            bolt, plan.conf, context, collector, emitter.forward, state, plan.wiring.key_fields[component], tracker
         )
     elif isinstance(bolt, DataFrameSink):
         wrapped = SinkExecutor(bolt, context, plan.open_location(), emitter.forward, tracker)
@@ -134,19 +134,19 @@ def _build_acker(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -> Ins
     from anchorbolt.engine.task.executors.acker_executor import AckerExecutor
 
     emitter = Emitter(plan, task)
-    storage = plan.provider.open(plan.namespace(task))
+    storage = plan.provider.open(plan.wiring.namespace(task))
     acker = AckerExecutor(storage, emitter.forward, budget)
     return Instance(acker, True, OutputCollector(ACKER_ID, {}, emitter.flush, must_anchor=False), emitter)
 
 
 def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> OutputCollector:
-    context, must_anchor = emitter.context, bool(plan.stateful_bolts)
+    context, must_anchor = emitter.context, bool(plan.wiring.stateful_bolts)
     component = context.this_component_id
-    streams = plan.streams[component]
+    streams = plan.wiring.streams[component]
     if not tracked:
         # As in Storm, nothing fails in a topology of rich spouts without ackers.
         return OutputCollector(
-            component, streams, emitter.flush, must_anchor=must_anchor, fail_has_effect=plan.has_other_spouts
+            component, streams, emitter.flush, must_anchor=must_anchor, fail_has_effect=plan.wiring.has_other_spouts
         )
     return TrackedOutputCollector(
         component,
@@ -154,15 +154,15 @@ def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> Outpu
         emitter.flush,
         must_anchor=must_anchor,
         task_index=context.this_task_index,
-        untracked_fail=plan.has_other_spouts,
+        untracked_fail=plan.wiring.has_other_spouts,
         strict=plan.is_tracked,
-        fail_has_effect=plan.is_tracked or plan.has_other_spouts,
+        fail_has_effect=plan.is_tracked or plan.wiring.has_other_spouts,
     )
 
 
 def open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any], budget: CacheBudget) -> TaskState:
     custom = plan.new_state(task)
-    storage = plan.provider.open(plan.namespace(task))
+    storage = plan.provider.open(plan.wiring.namespace(task))
     if custom is not None:
         return CustomTaskState(custom, storage)
     return KeyValueState(

@@ -93,7 +93,7 @@ class InstanceRegistry:
                 self._close(instance, task)
             instance = (
                 build_for_batches(plan, task, self._budget)
-                if plan.batch_spout
+                if plan.wiring.batch_spout
                 else build(plan, task, self._budget, tracked=tracked)
             )
             instance.watch_attributes(run.initial_values[task])
@@ -121,7 +121,7 @@ class InstanceRegistry:
         """Return the kept emitter of a task of a transactional topology's spout, or a new one. Raises `SpoutError`."""
         emitters = self._run(plan).emitters
         if task not in emitters:
-            context = plan.context(task)
+            context = plan.wiring.context(task)
             emitters[task] = KeptEmitter(new_emitter(plan, task, context), context)
         return emitters[task]
 
@@ -193,7 +193,7 @@ def _usable_again(instance: Instance, plan: ExecutionPlan, task: TaskKey, curren
     if not instance.is_stateful:
         return not (plan.is_tracked and current.was_rolled_back(instance.fence))
     return not _has_lost(instance, plan, task, current) and (
-        instance.position == current.committed.get(plan.namespace(task), NEVER_CHANGED)
+        instance.position == current.committed.get(plan.wiring.namespace(task), NEVER_CHANGED)
     )
 
 

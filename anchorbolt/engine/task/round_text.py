@@ -40,15 +40,15 @@ def _id(run: str, seq: int, execution: int) -> str:
 
 def round_to_text(plan: ExecutionPlan, current: Round) -> str:
     """Encode a round, without namespaces and tasks that the plan does not have."""
-    winners = (current.task_winners.get(task) for task in plan.namespaces.values())
+    winners = (current.task_winners.get(task) for task in plan.wiring.namespaces.values())
     batch, hand_offs = current.batch, None
     if batch is not None and batch.hand_offs is not None:
-        kept = [batch.hand_offs.get(task) for task in plan.places]
+        kept = [batch.hand_offs.get(task) for task in plan.wiring.places]
         attempts = _encoded(None if each is None else Committed(0, each.attempt) for each in kept)
         hand_offs = attempts, bytes(each is not None and each.holds_instance for each in kept)
         batch = replace(batch, hand_offs={})
     parts = (
-        _encoded(map(current.committed.get, plan.namespaces)),
+        _encoded(map(current.committed.get, plan.wiring.namespaces)),
         _encoded(None if winner is None else Committed(0, winner) for winner in winners),
         hand_offs,
         pickle.dumps(replace(current, committed={}, task_winners={}, batch=batch)),
@@ -60,21 +60,20 @@ def round_from_text(plan: ExecutionPlan, text: str) -> Round:
     """Decode what `round_to_text` made of a round of this plan."""
     committed, winners, hand_offs, pickled = unpack(zlib.decompress(b64decode(text)))
     current: Round = pickle.loads(pickled)  # noqa: S301 - made by this run's own driver
-    batch, positions = current.batch, plan.state_positions
+    batch, positions = current.batch, plan.wiring.state_positions
     if batch is not None and hand_offs is not None:
         attempts, flags = hand_offs
         kept: Mapping[TaskKey, HandOff] = _Entries(
-            plan.places,
+            plan.wiring.places,
             partial(_place_in_order, plan),
             attempts,
             lambda position, entry: HandOff(entry.attempt, bool(flags[position])),
         )
         batch = replace(batch, hand_offs=kept)
+    namespaces = plan.wiring.namespaces
     return replace(
         current,
-        committed=_Entries(
-            plan.namespaces, lambda name: positions[plan.namespaces[name]], committed, lambda _, entry: entry
-        ),
+        committed=_Entries(namespaces, lambda name: positions[namespaces[name]], committed, lambda _, entry: entry),
         task_winners=_Entries(positions, positions.__getitem__, winners, lambda _, entry: entry.attempt),
         batch=batch,
     )
@@ -169,6 +168,6 @@ class _Entries(Mapping[K, V]):
 
 
 def _place_in_order(plan: ExecutionPlan, task: TaskKey) -> int:
-    """Return the position of a task in `plan.places`."""
-    level, partition = plan.places[task]
-    return sum(map(len, plan.levels[: level - 1])) + partition
+    """Return the position of a task in `plan.wiring.places`."""
+    level, partition = plan.wiring.places[task]
+    return sum(map(len, plan.wiring.levels[: level - 1])) + partition

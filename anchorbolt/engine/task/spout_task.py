@@ -73,12 +73,12 @@ def run_spout_task(
     """
     attempt = uuid.uuid4().hex
     tracker = None
-    is_rich = (component, index) in plan.rich_spout_tasks
+    is_rich = (component, index) in plan.wiring.rich_spout_tasks
     if current.isolates or (plan.is_tracked and is_rich):
         from anchorbolt.tracking.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
         tracker = TaskTracker(
-            component, index, plan.task_id((component, index)) if is_rich else 0, counts=plan.ackers > 0
+            component, index, plan.wiring.task_id((component, index)) if is_rich else 0, counts=plan.wiring.ackers > 0
         )
         tracker.keeps_failures = current.isolates
     emitter = Emitter(plan, (component, index), tracker)
@@ -87,7 +87,7 @@ def run_spout_task(
     emitter.moves = moves or {}
     at_task(component, index, current.txid)
     report = TaskReport((component, index), attempt, current.fence.seq)
-    streams = plan.streams[component]
+    streams = plan.wiring.streams[component]
     waiting = iter(rows)
     stream_rows = None if is_rich else StreamRows(component, index, current)
     is_sending = False
@@ -120,7 +120,7 @@ def run_spout_task(
                     values, roots = list(compress(values, kept)), roots[kept]
                 if tracker is not None:
                     items = [root or () for root in roots.tolist()]
-                    if plan.ackers:
+                    if plan.wiring.ackers:
                         _open_trees(tracker, roots, msg_ids, excluded)
                 elif excluded:
                     values = [row for row, root in zip(values, roots.tolist(), strict=True) if root not in excluded]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from anchorbolt.engine.plan.execution_plan import Edge
+from anchorbolt.engine.plan.wiring import Edge
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.serialization import pack
 from anchorbolt.serialization.refused_fields import refused_value

@@ -72,10 +72,10 @@ class RunFigures:
         self._tasks = TaskTables(plan, now)
         self._waves = Windows((len(WaveFigure),), now)
         self._spouts = {spout: Windows((len(SpoutFigure),), now) for spout in plan.graph.spouts}
-        self._messages = {task: Windows((len(TaskMessages._fields),), now) for task in plan.rich_spout_tasks}
+        self._messages = {task: Windows((len(TaskMessages._fields),), now) for task in plan.wiring.rich_spout_tasks}
         self._store = Latencies(STORE_OPERATIONS, now)
         self._phases = Latencies(PHASES, now)
-        self._complete = Latencies(dict.fromkeys(spout for spout, _ in plan.rich_spout_tasks), now)
+        self._complete = Latencies(dict.fromkeys(spout for spout, _ in plan.wiring.rich_spout_tasks), now)
         self._registered = RegisteredMetrics({}, {})
         self._errors: dict[str, ReportedError] = {}
         self._timed_out = Counter[tuple[str, TaskKey]]()

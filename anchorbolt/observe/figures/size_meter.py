@@ -83,7 +83,7 @@ class SizeMeter:
         began, began_cpu = self._clock(), self._cpu_clock()
         sizes: dict[TaskKey, Size] = {}
         try:
-            for namespace, task in self._plan.namespaces.items():
+            for namespace, task in self._plan.wiring.namespaces.items():
                 if ends():
                     break
                 sizes[task] = self._size(namespace)

@@ -96,14 +96,14 @@ class TaskTables:
     """
 
     def __init__(self, plan: ExecutionPlan, now: float) -> None:
-        tasks = [task for component in plan.tasks for task in plan.tasks[component]]
-        tasks += [(component, 0) for component in plan.graph.components if component not in plan.tasks]
+        tasks = [task for component in plan.wiring.tasks for task in plan.wiring.tasks[component]]
+        tasks += [(component, 0) for component in plan.graph.components if component not in plan.wiring.tasks]
         self._rows: Mapping[TaskKey, int] = {task: row for row, task in enumerate(tasks)}
         self._edges: Mapping[Edge, int] = {
             edge: row
             for row, edge in enumerate(
                 Edge(source, stream, each.component)
-                for source, streams in plan.edges.items()
+                for source, streams in plan.wiring.edges.items()
                 for stream, edges in streams.items()
                 for each in edges
             )

@@ -17,7 +17,7 @@ def graph_of(plan: ExecutionPlan) -> Graph:
     """Return the graph that a plan runs. Ackers come last, as a component of the kind `acker`."""
     levels = {component: number for number, level in enumerate(plan.graph.levels) for component in level}
     components = [_component(plan, spec, levels[name]) for name, spec in plan.graph.components.items()]
-    if plan.ackers:
+    if plan.wiring.ackers:
         last = max(levels.values()) + 1
         components.append(
             {
@@ -25,7 +25,7 @@ def graph_of(plan: ExecutionPlan) -> Graph:
                 "kind": "acker",
                 "type": "",
                 "level": last,
-                "tasks": len(plan.tasks[ACKER_ID]),
+                "tasks": len(plan.wiring.tasks[ACKER_ID]),
                 "inputs": [],
             }
         )
@@ -34,7 +34,7 @@ def graph_of(plan: ExecutionPlan) -> Graph:
 
 def _component(plan: ExecutionPlan, spec: Component, level: int) -> dict[str, Any]:
     # A stream spout has as many tasks as its batch has partitions: they count as one.
-    described: dict[str, Any] = {"id": spec.id, "level": level, "tasks": len(plan.tasks.get(spec.id, [spec.id]))}
+    described: dict[str, Any] = {"id": spec.id, "level": level, "tasks": len(plan.wiring.tasks.get(spec.id, [spec.id]))}
     if isinstance(spec, BoltSpec):
         described |= {
             "kind": "bolt",

@@ -16,12 +16,12 @@ from tests.engine.jobs import feeder, word_count
 
 def reports_of(plan: ExecutionPlan) -> list[TaskReport]:
     """Return the reports of a round in which all went well: each task has sent one blob to each task behind it."""
-    tasks = [*((spout, 0) for spout in plan.graph.spouts), *(task for level in plan.levels for task in level)]
+    tasks = [*((spout, 0) for spout in plan.graph.spouts), *(task for level in plan.wiring.levels for task in level)]
     reports = {task: TaskReport(task, f"{task[0]}-{task[1]}", 7) for task in tasks}
     for source, report in reports.items():
-        for edges in plan.edges[source[0]].values():
+        for edges in plan.wiring.edges[source[0]].values():
             for edge in edges:
-                sent = [(source, report.attempt, receiver, 1) for receiver in plan.tasks[edge.component]]
+                sent = [(source, report.attempt, receiver, 1) for receiver in plan.wiring.tasks[edge.component]]
                 report.sent[edge.component] = tally(sent)
                 for one in sent:
                     reports[one[2]].received = reports[one[2]].received.plus(tally([one]))

@@ -76,7 +76,7 @@ def plan(provider: MemoryStateProvider) -> ExecutionPlan:
 def decided(plan: ExecutionPlan, tasks: Sequence[TaskKey] | None = None) -> dict[str, Winner]:
     """Stage and seal an update of txid 0 for each task, and return the winners."""
     winners = {}
-    for name, task in plan.namespaces.items():
+    for name, task in plan.wiring.namespaces.items():
         if tasks is None or task in tasks:
             storage = plan.provider.open(name)
             seal = storage.stage(StagedSlice(Fence(3, 1), 0, ATTEMPT, -1, 0, {b"key": name.encode()}, "codec"))
@@ -86,7 +86,7 @@ def decided(plan: ExecutionPlan, tasks: Sequence[TaskKey] | None = None) -> dict
 
 
 def committed(plan: ExecutionPlan) -> Counter[int]:
-    return Counter(plan.provider.open(name).head().committed for name in plan.namespaces)
+    return Counter(plan.provider.open(name).head().committed for name in plan.wiring.namespaces)
 
 
 def commit(plan: ExecutionPlan, runner: Runner, winners: Mapping[str, Winner], patience_s: float = 60) -> None:
@@ -110,8 +110,8 @@ def test_the_namespaces_are_divided_among_as_many_tasks_as_run_at_a_time(plan: E
 
 
 def test_the_namespaces_with_the_most_slices_are_in_different_groups(plan: ExecutionPlan) -> None:
-    large = list(plan.namespaces)[:2]
-    winners = {name: Winner(ATTEMPT, -1, Seal(9 if name in large else 1, 0)) for name in plan.namespaces}
+    large = list(plan.wiring.namespaces)[:2]
+    winners = {name: Winner(ATTEMPT, -1, Seal(9 if name in large else 1, 0)) for name in plan.wiring.namespaces}
     runner = Runner(plan, [lambda _: None], slots=2)
     commit(plan, runner, winners)
     assert sorted(len(group.winners.keys() & set(large)) for group in runner.runs[0][1]) == [1, 1]
@@ -218,10 +218,10 @@ def test_a_custom_state_is_committed_by_the_driver_and_the_other_namespaces_by_t
         return Custom() if task == custom else None
 
     winners = decided(plan)
-    opened = Namespaces(plan.provider, NO_RETRY, new_state, plan.namespaces, Tasks())
+    opened = Namespaces(plan.provider, NO_RETRY, new_state, plan.wiring.namespaces, Tasks())
     with closing(opened) as namespaces:
         namespaces.open(winners)
         namespaces.commit(FENCE, 0, winners)
     assert commits == [0]
-    assert in_tasks == [{name for name in winners if name != plan.namespace(custom)}]
+    assert in_tasks == [{name for name in winners if name != plan.wiring.namespace(custom)}]
     assert committed(plan) == {0: 1, -1: TASKS - 1}

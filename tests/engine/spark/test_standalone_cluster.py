@@ -151,7 +151,7 @@ builder.set_bolt("acks", Acks(), parallelism=2).shuffle_grouping("in")
 handle = SparkCluster(spark).submit(builder.create_topology("ackers"), conf, until_empty=True)
 assert handle.await_termination(120)
 acked = sum(report.messages_acked.get("in", 0) for report in handle.reports)
-print("ackers and acked:", handle._plan.ackers, acked)
+print("ackers and acked:", handle._plan.wiring.ackers, acked)
 """
 
 

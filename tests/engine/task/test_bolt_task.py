@@ -35,7 +35,7 @@ def plan(tmp_path: Path) -> ExecutionPlan:
 
 
 def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelope:
-    level, partition = plan.places[COUNT]
+    level, partition = plan.wiring.places[COUNT]
     message = TuplesMessage(("split", 0), 1, attempt, number, "default", len(words), [words])
     return Envelope(partition, level, partition, encode_message(message))
 
@@ -43,7 +43,7 @@ def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelo
 def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
     current = Round(0, Fence(1, 1))
     sent = run_bolt_task(plan, COUNT, current, InstanceRegistry(), rows)
-    [report] = reports_in((each for each in sent if each.level == plan.driver_level), current)
+    [report] = reports_in((each for each in sent if each.level == plan.wiring.driver_level), current)
     return report
 
 
@@ -73,14 +73,16 @@ def test_a_blob_behind_a_missing_one_does_not_count_as_received(plan: ExecutionP
 
 def test_a_task_that_fails_tells_all_tasks_behind_it_and_they_fail_without_telling(plan: ExecutionPlan) -> None:
     current, task = Round(0, Fence(1, 1)), ("split", 0)
-    level, partition = plan.places[task]
+    level, partition = plan.wiring.places[task]
     twice = [
         Envelope(partition, level, partition, encode_message(TuplesMessage(("sentences", 0), 0, FIRST, 0, "no", 0, [])))
     ]
     sent = list(run_bolt_task(plan, task, current, InstanceRegistry(), twice))
-    told = [row for row in sent if row.level != plan.driver_level]
+    told = [row for row in sent if row.level != plan.wiring.driver_level]
     assert [decode_message(row.payload) for row in told] == [GaveUpMessage(task)] * 2
-    assert {(row.level, row.destination) for row in told} == {plan.places[each] for each in plan.tasks["count"]}
+    assert {(row.level, row.destination) for row in told} == {
+        plan.wiring.places[each] for each in plan.wiring.tasks["count"]
+    }
     behind = list(run_bolt_task(plan, COUNT, current, InstanceRegistry(), [told[0], batch(plan, FIRST, 0, "a")]))
     [report] = reports_in(behind, current)
     assert isinstance(report.failure, WaveFailed)

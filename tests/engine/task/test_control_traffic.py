@@ -45,16 +45,16 @@ class Traffic:
     ) -> Iterator[Envelope]:
         if current.fence.seq != self._seq:
             self._seq = current.fence.seq
-            self._first += len(plan.places) + 1
+            self._first += len(plan.wiring.places) + 1
             self.waves.append(Counter())
             self._text = round_to_text(plan, current)
             self._round = round_from_text(plan, self._text)
         assert self._round is not None
         wave = self.waves[-1]
         wave["round"] += len(self._text)
-        level, partition = plan.places[task]
+        level, partition = plan.wiring.places[task]
         # Spark's tasks run side by side; with two cores, neighbours change places now and then.
-        execution = self._first + sum(map(len, plan.levels[: level - 1])) + (partition ^ (partition % 7 == 3))
+        execution = self._first + sum(map(len, plan.wiring.levels[: level - 1])) + (partition ^ (partition % 7 == 3))
         attempt = attempt_id(plan, current, execution)
         for sent in run_bolt_task(plan, task, self._round, registry, envelopes, attempt):
             is_data = isinstance(decode_message(sent.payload), TuplesMessage)
@@ -98,9 +98,13 @@ def test_the_plan_that_each_task_gets_is_as_long_with_many_tasks(monkeypatch: py
 
     def run_task(plan: ExecutionPlan, *arguments: Any) -> Iterator[Envelope]:
         pickled = plan.pickled("provider")
-        sizes.setdefault(len(plan.tasks["count"]), len(pickled))
+        sizes.setdefault(len(plan.wiring.tasks["count"]), len(pickled))
         copied: ExecutionPlan = pickle.loads(pickled)  # noqa: S301 - made above
-        assert (copied.places, copied.namespaces, copied.task_ids) == (plan.places, plan.namespaces, plan.task_ids)
+        assert (copied.wiring.places, copied.wiring.namespaces, copied.wiring.task_ids) == (
+            plan.wiring.places,
+            plan.wiring.namespaces,
+            plan.wiring.task_ids,
+        )
         return run_bolt_task(plan, *arguments)
 
     monkeypatch.setattr(levels, "run_bolt_task", run_task)

@@ -47,11 +47,11 @@ class Cluster:
 
     def run(self, registry: InstanceRegistry, *words: str, task: TaskKey = COUNT) -> TaskReport:
         """Run an attempt of a task in a process."""
-        level, partition = self.plan.places[task]
+        level, partition = self.plan.wiring.places[task]
         message = TuplesMessage(("split", 0), 1, "a" * 32, 0, "default", len(words), [list(words)])
         sent = [Envelope(partition, level, partition, encode_message(message))]
         envelopes = list(run_bolt_task(self.plan, task, self.current, registry, sent))
-        [report] = reports_of((each for each in envelopes if each.level == self.plan.driver_level), self.current)
+        [report] = reports_of((each for each in envelopes if each.level == self.plan.wiring.driver_level), self.current)
         assert report.failure is None
         return report
 
@@ -62,7 +62,7 @@ class Cluster:
         for report in reports:
             seal = report.outcome.seal
             if seal is not None:
-                namespace = self.plan.namespace(report.task)
+                namespace = self.plan.wiring.namespace(report.task)
                 self.plan.provider.open(namespace).commit(before.fence, before.txid, report.attempt)
                 committed[namespace] = Committed(before.txid, report.attempt)
         winners = {report.task: report.attempt for report in reports}
@@ -70,7 +70,7 @@ class Cluster:
 
     def roll_back(self) -> None:
         """Roll the round back, and begin the next one."""
-        for namespace in self.plan.namespaces:
+        for namespace in self.plan.wiring.namespaces:
             self.plan.provider.open(namespace).rollback(Fence(1, self.current.fence.seq + 1))
         rolled_back = (*self.current.rolled_back, self.current.fence.seq)
         self._next(rolled_back=rolled_back, task_winners={})

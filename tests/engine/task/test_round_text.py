@@ -26,7 +26,7 @@ def plan_of(tasks: int) -> ExecutionPlan:
 
 
 PLAN = plan_of(5)
-TASKS = st.sampled_from(list(PLAN.namespaces.values()))
+TASKS = st.sampled_from(list(PLAN.wiring.namespaces.values()))
 ATTEMPTS = st.one_of(
     st.builds(
         lambda run, seq, execution: f"{run}{seq:08x}{execution:010x}",
@@ -43,7 +43,7 @@ ATTEMPTS = st.one_of(
 def test_each_task_finds_what_is_committed_and_who_won(
     committed: dict[TaskKey, Committed], winners: dict[TaskKey, str]
 ) -> None:
-    by_name = {PLAN.namespace(task): each for task, each in committed.items()}
+    by_name = {PLAN.wiring.namespace(task): each for task, each in committed.items()}
     current = Round(41, Fence(3, 7), by_name, winners, frozenset({"count"}), (4, 5))
     decoded = round_from_text(PLAN, round_to_text(PLAN, current))
     assert dict(decoded.committed) == by_name
@@ -53,7 +53,7 @@ def test_each_task_finds_what_is_committed_and_who_won(
     assert (decoded.txid, decoded.fence, decoded.ticks, decoded.rolled_back) == (41, (3, 7), {"count"}, (4, 5))
 
 
-HAND_OFFS = st.dictionaries(st.sampled_from(list(PLAN.places)), st.builds(HandOff, ATTEMPTS, st.booleans()))
+HAND_OFFS = st.dictionaries(st.sampled_from(list(PLAN.wiring.places)), st.builds(HandOff, ATTEMPTS, st.booleans()))
 
 
 @given(st.one_of(st.none(), HAND_OFFS))
@@ -67,7 +67,7 @@ def test_each_task_finds_the_hand_offs_of_its_batch(hand_offs: dict[TaskKey, Han
 
 def test_a_thousand_hand_offs_take_little_room() -> None:
     plan, current = plan_of(1000), Round(4, Fence(3, 6))
-    tasks = list(plan.places)
+    tasks = list(plan.wiring.places)
     hand_offs = {task: HandOff(attempt_id(plan, current, 70 + n), False) for n, task in enumerate(tasks)}
     batch = BatchTry(TransactionAttempt(4, 1), Fence(3, 6), 3, None, hand_offs)
     assert len(round_to_text(plan, Round(4, Fence(3, 7), batch=batch))) < 2000
@@ -101,9 +101,9 @@ def test_a_thousand_tasks_take_a_few_bits_each(active: float, most_bytes: int) -
     for txid in range(100 if active else 1):
         current = Round(txid, Fence(2, 3 * txid + 1), committed, winners)
         next(executions)  # the spout's
-        attempts = {task: attempt_id(plan, current, next(executions)) for level in plan.levels for task in level}
-        winners = {task: attempts[task] for task in plan.namespaces.values()}
-        changed = [name for name in plan.namespaces if random.random() < active]
-        committed = {**committed, **{name: Committed(txid, attempts[plan.namespaces[name]]) for name in changed}}
-    assert len(plan.namespaces) == 1000
+        attempts = {task: attempt_id(plan, current, next(executions)) for level in plan.wiring.levels for task in level}
+        winners = {task: attempts[task] for task in plan.wiring.namespaces.values()}
+        changed = [name for name in plan.wiring.namespaces if random.random() < active]
+        committed = {**committed, **{name: Committed(txid, attempts[plan.wiring.namespaces[name]]) for name in changed}}
+    assert len(plan.wiring.namespaces) == 1000
     assert len(round_to_text(plan, Round(100, Fence(2, 400), committed, winners))) < most_bytes

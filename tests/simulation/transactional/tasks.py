@@ -94,7 +94,7 @@ class AskedDriver:
 
 
 def _has_failed(plan: ExecutionPlan, rows: list[Envelope]) -> bool:
-    [message] = [decode_message(row.payload) for row in rows if row.level == plan.driver_level]
+    [message] = [decode_message(row.payload) for row in rows if row.level == plan.wiring.driver_level]
     assert isinstance(message, ReportMessage)
     report: TaskReport = pickle.loads(message.pickled)  # noqa: S301 - made by a task of this simulation
     return report.failure is not None
@@ -197,7 +197,7 @@ class BatchTasks(TaskRunner):
         while world.batch_scenario.is_slow and world.choices.happens(0.6):
             world.wait("is slow")
         rows: list[Envelope] = []
-        waiting = list(plan.tasks[plan.batch_spout])
+        waiting = list(plan.wiring.tasks[plan.wiring.batch_spout])
         while waiting:
             task = waiting.pop(world.choices.pick(len(waiting)))
             self.check(current)

@@ -1,0 +1,185 @@
+"""The wiring of a run: which task runs in which stage and partition, and who takes what it sends. Pure."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from itertools import count, islice
+from typing import Any, NamedTuple
+
+from anchorbolt.bolts.sink import DataFrameSink
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.spouts.transactional import CommitterTransactionalSpout, kind_of
+from anchorbolt.state_backends.rules import task_namespace
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import ACKER_ID
+from anchorbolt.streams.groupings import GlobalStreamId, Grouping
+from anchorbolt.topology.graph import Topology
+
+_TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespaces", "state_positions"}
+
+
+class BatchPhase(Enum):
+    """What the wiring of a transactional topology is for: one of the two jobs of a batch."""
+
+    PROCESSING = "processing"
+    COMMIT = "commit"
+
+
+class Edge(NamedTuple):
+    """A stream, and a bolt that takes it."""
+
+    component: str  # id of the bolt
+    stream_id: GlobalStreamId
+    grouping: Grouping
+
+    @property
+    def direct(self) -> bool:
+        return self.grouping.name == "direct"
+
+
+class Wiring:
+    """Levels, partitions, task ids, edges and streams of a topology, fixed for a run.
+
+    Level 0 holds the spouts. All bolts of a level run in one stage; each of their tasks is a partition. The driver's
+    level follows the last one. Task ids count from 1 over the bolts, then over the rich spouts, in the topology's order
+    of components. The tasks of spouts that read with Spark have no ids: their number is known once a batch is read.
+    """
+
+    def __init__(self, graph: Topology, prefix: str, *, ackers: int = 0, acker_tasks: int = 0) -> None:
+        """Wire a topology.
+
+        Args:
+            graph: The topology.
+            prefix: Begins the names of its tasks' namespaces.
+            ackers: Tasks of the acker that keep open trees; 0 if no trees are tracked by it.
+            acker_tasks: All tasks of the acker: also those of the run before, so that its open trees can move.
+        """
+        self.topology = graph.name
+        self.prefix = prefix
+        self.ackers = ackers
+        bolts, batch_spout = graph.bolts.values(), graph.batch_spout
+        self.batch_spout = "" if batch_spout is None else batch_spout.id  # of a transactional topology
+        self.phase = None if batch_spout is None else BatchPhase.PROCESSING
+        self.late_bolts = graph.late_bolts
+        self.has_other_spouts = len(graph.rich_spouts) < len(graph.spouts)
+        self.streams = {name: dict(spec.streams) for name, spec in graph.components.items()}
+        # The receiving bolts, by component and stream.
+        self.edges: dict[str, dict[str, list[Edge]]] = {component: {} for component in (*graph.components, ACKER_ID)}
+        for spec in bolts:
+            for source, grouping in spec.inputs:
+                self.edges[source.component].setdefault(source.stream, []).append(Edge(spec.id, source, grouping))
+        # By bolt: the fields by which an input is grouped.
+        self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
+            spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
+        }
+        self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
+        self.stateful = (*self.stateful_bolts, *([ACKER_ID] if ackers else ()))  # all that keep state
+        self.sinks = tuple(spec.id for spec in bolts if isinstance(spec.bolt, DataFrameSink))
+        self._rich_spouts = tuple(graph.rich_spouts)
+        self._commits_spout = batch_spout is not None and isinstance(batch_spout.spout, CommitterTransactionalSpout)
+        self._numbers = {spec.id: spec.parallelism for spec in bolts} | {
+            spec.id: spec.parallelism or 1 for spec in graph.rich_spouts.values()
+        }
+        if batch_spout is not None:
+            kind = kind_of(batch_spout.spout)
+            if kind is not None and kind.emitter is not None:
+                self._numbers[batch_spout.id] = batch_spout.parallelism or 1
+        if ackers:
+            self._numbers[ACKER_ID] = max(ackers, acker_tasks)
+        self._levels: Sequence[Sequence[str]] = (*graph.levels[1:], *([(ACKER_ID,)] if ackers else ()))
+        self._make_tables()
+
+    def _make_tables(self) -> None:
+        """Set what follows from the number of tasks of each component, and has an entry for each task."""
+        ids = count(1)
+        self.task_ids = {component: tuple(islice(ids, number)) for component, number in self._numbers.items()}
+        self.tasks: dict[str, list[TaskKey]] = {
+            component: [(component, index) for index in range(len(ids))] for component, ids in self.task_ids.items()
+        }
+        self.rich_spout_tasks = [task for component in self._rich_spouts for task in self.tasks[component]]
+        self.levels = [[task for component in level for task in self.tasks[component]] for level in self._levels]
+        # By task: its level, and its partition there.
+        self.places = {
+            task: (number, partition)
+            for number, level in enumerate(self.levels, start=1)
+            for partition, task in enumerate(level)
+        }
+        self.namespaces = {self.namespace(task): task for component in self.stateful for task in self.tasks[component]}
+        self.state_positions = {task: position for position, task in enumerate(self.namespaces.values())}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the tables: Spark hands the pickled plan to each task, and must not hand it all others' entries."""
+        return {name: value for name, value in vars(self).items() if name not in _TABLES}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._make_tables()
+
+    def commit_phase(self) -> "Wiring":
+        """Return the wiring of the commit phase of a transactional topology: of its late bolts, in a job of their own.
+
+        Tasks of the spout are on the first level if they take part in the commit.
+        """
+        wiring, late = copy.copy(self), self.late_bolts
+        wiring.phase = BatchPhase.COMMIT
+        levels = [tuple(component for component in level if component in late) for level in self._levels]
+        levels = [level for level in levels if level]
+        if self._commits_spout:
+            levels[:1] = [(self.batch_spout, *(levels[0] if levels else ()))]
+        wiring._levels = levels
+        wiring._make_tables()
+        return wiring
+
+    @property
+    def driver_level(self) -> int:
+        return len(self.levels) + 1
+
+    def behind(self, component: str) -> list[str]:
+        """Return the bolts that get tuples of a component, or of one behind it; no ackers."""
+        found: dict[str, None] = {}
+        waiting = [component]
+        while waiting:
+            for edges in self.edges[waiting.pop()].values():
+                waiting += [edge.component for edge in edges if edge.component not in found]
+                found.update((edge.component, None) for edge in edges)
+        return [bolt for bolt in found if (bolt, 0) in self.places]
+
+    def next_partition(self, level: int, target_level: int, destination: int) -> int:
+        """Return the partition of the next stage for a blob that is sent from `level` to `target_level`.
+
+        A later stage passes on, unopened, a blob that is for a level behind it.
+        """
+        if level + 1 == target_level or level + 1 > len(self.levels):
+            return destination
+        return destination % len(self.levels[level])
+
+    def namespace(self, task: TaskKey) -> str:
+        return task_namespace(self.prefix, *task)
+
+    def parallelism(self, component: str) -> int:
+        """Return the number of tasks of a component that keeps state; of ackers, those that keep open trees."""
+        return self.ackers if component == ACKER_ID else len(self.tasks[component])
+
+    def task_id(self, task: TaskKey) -> int:
+        """Return the id of a task of a bolt or a rich spout."""
+        return self.task_ids[task[0]][task[1]]
+
+    def context(self, task: TaskKey) -> TopologyContext:
+        """Return the context of a task. Without an id, a task has the index of its partition."""
+        component, index = task
+        return TopologyContext(
+            topology=self.topology,
+            this_component_id=component,
+            this_task_id=self.task_id(task) if task in self.tasks.get(component, ()) else index,
+            this_task_index=index,
+            component_tasks=self.task_ids,
+            component_fields=self.fields,
+        )
+
+    @property
+    def fields(self) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+        """The fields of each stream, by component and stream."""
+        return {
+            name: {stream: declaration.fields for stream, declaration in streams.items()}
+            for name, streams in self.streams.items()
+        }
