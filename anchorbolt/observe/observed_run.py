@@ -1,21 +1,22 @@
 """What a run tells of itself, while it runs and after its end: for programs, the page and the metrics."""
 
+import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.config.masking import Masking, secrets_in
-from anchorbolt.engine.driver.changed_attributes import ChangedAttributes
 from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.throttle import Throttle
 from anchorbolt.engine.sources.wave_report import WaveReport
+from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files import Folder
 from anchorbolt.observe.figures.run_figures import RunFigures
@@ -26,6 +27,8 @@ from anchorbolt.observe.history.records import Record, end_record, start_record,
 from anchorbolt.observe.history.writer import RECORDS_SHOWN, HistoryWriter
 
 _FAILED_RECORDS_KEPT = 100
+
+_log = logging.getLogger("anchorbolt.engine")
 
 
 class Run(Protocol):
@@ -206,3 +209,33 @@ def longest(*waits: Mapping[str, float]) -> Mapping[str, float]:
     """Merge what several parts of a run wait for. If two wait for the same, the longer time counts."""
     names = dict.fromkeys(name for each in waits for name in each)
     return {name: max(each.get(name, 0.0) for each in waits) for name in names}
+
+
+class ChangedAttributes:
+    """Warns once for each component of a run."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        self._stateful = plan.wiring.stateful
+        self._told: set[str] = set()
+
+    def warn(self, reports: Iterable[TaskReport]) -> None:
+        """Warn of what the tasks of a committed wave have noticed."""
+        for report in reports:
+            if not report.changed_attributes or report.component in self._told:
+                continue
+            self._told.add(report.component)
+            names = ", ".join(f"self.{name}" for name in report.changed_attributes)
+            if report.component in self._stateful:
+                problem, way_out = "began anew in another instance of the bolt", "Keep what must survive in its state"
+            else:
+                problem, way_out = "changed while tuples were executed", "Keep it in the state of a BaseStatefulBolt"
+            _log.warning(
+                "bolt %r: %s %s. Each wave of a task may run in another instance, in another worker of Spark, which "
+                "does not have the change: a count in an attribute comes out wrong. %s. An attribute that is only a "
+                "cache, or holds values of one tuple, can stay.",
+                report.component,
+                names,
+                problem,
+                way_out,
+                extra={"component": report.component, "task": report.task[1]},
+            )

@@ -25,11 +25,10 @@ from anchorbolt.ui.lookups import LookupRefused, Lookups
 from anchorbolt.ui.model.component import MOST_TASKS, SORTS, component
 from anchorbolt.ui.model.configuration import configuration
 from anchorbolt.ui.model.failures import failures
-from anchorbolt.ui.model.graph import graph
 from anchorbolt.ui.model.now import now, readiness
 from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation
 from anchorbolt.ui.model.state import component_state, state
-from anchorbolt.ui.model.topology import DEFAULT_WINDOW, summary, topology
+from anchorbolt.ui.model.topology import DEFAULT_WINDOW, graph, summary, topology
 from anchorbolt.ui.model.waves import MOST_WAVES, wave, waves
 from anchorbolt.ui.openapi import description
 

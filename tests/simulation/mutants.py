@@ -168,7 +168,7 @@ a loss counts as a try of a transactional batch
     engine.driver.batch_tries.failed: isinstance(error, _NOT_OF_THE_BATCH)
     -> isinstance(error, (StateError, TopologyError, ConfigError))
 hooks are tried again after a few losses only
-    engine.driver.hooks.Hooks.send: losses.bear(...) -> False
+    engine.driver.rounds.Hooks.send: losses.bear(...) -> False
 
 # The reports of a round.
 what tasks received is not compared with what was sent

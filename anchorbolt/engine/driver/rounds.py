@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import BatchTry, PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.driver.hooks import Hooks
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
@@ -24,9 +25,12 @@ if TYPE_CHECKING:
     from anchorbolt.engine.driver.isolation import Isolation
     from anchorbolt.transactional.batches.pipeline import Pipeline
 
+
 _log = logging.getLogger("anchorbolt.engine")
 
 _ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
+
+_HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
 
 
 class Rounds:
@@ -241,3 +245,38 @@ def _suspected(error: InfrastructureLost, current: Round) -> WaveFailed:
         "it may be the cause: one that needs more memory than a container has, for instance.",
         txid=current.txid,
     )
+
+
+class Hooks:
+    """The tasks of a topology that have such hooks. Sends again if a worker or an executor was lost meanwhile."""
+
+    def __init__(self, plan: ExecutionPlan, runner: Runner) -> None:
+        self._runner = runner
+        self._max_retries = plan.settings.max_batch_retries
+        self._patience_s = plan.settings.message_timeout_secs
+        self._tasks = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
+
+    def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
+        tasks = self._tasks[checkpoint.action]
+        losses, failures = Losses(self._patience_s, self._max_retries), 0
+        while tasks:
+            try:
+                self._runner.send(checkpoint, current, tasks)
+                return
+            except WaveFailed as failure:
+                if losses.bear(failure, f"the hooks of txid {current.txid}"):
+                    continue
+                failures += 1
+                if failures > self._max_retries:
+                    raise
+                txid = current.txid
+                _log.warning("the hooks of txid %d are tried again: %s", txid, failure, extra={"txid": txid})
+
+
+def _hooked_tasks(plan: ExecutionPlan, hook: str) -> list[TaskKey]:
+    return [
+        task
+        for component in plan.wiring.stateful_bolts
+        if getattr(type(plan.graph.bolts[component].bolt), hook) is not getattr(BaseStatefulBolt, hook)
+        for task in plan.wiring.tasks[component]
+    ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
@@ -19,12 +20,20 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import Clock, DriverSpouts, driver_spouts
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.task.commit_task import CommitGroup
-from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.emitter_task import run_emitter_task
+from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
+from anchorbolt.errors import WaveFailed
 from anchorbolt.files import Folder
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.stream import StreamSpout
+from anchorbolt.transactional.batches.background import Background, Cancellation
+from anchorbolt.transactional.batches.flights import BatchDriver
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.spark.ranges import LocalRanges
 
 
 class TemporaryDirectory:
@@ -51,8 +60,6 @@ class LocalRunner:
         self.sources: list[Source] = []
         self.processing = None
         if plan.wiring.batch_spout:
-            from anchorbolt.engine.local.processing import LocalProcessing
-
             self._plan = plan.commit_phase()
             self.processing = LocalProcessing(plan, seed, self._order)
             return
@@ -95,3 +102,60 @@ class LocalRunner:
 
     def _order(self, current: Round) -> random.Random:
         return random.Random(f"{self._seed}/{current.fence.seq}")
+
+
+class LocalProcessing:
+    """The port `anchorbolt.engine.driver.runner.Processing` on threads, each with workers of its own.
+
+    The order of the tasks within a phase follows from the seed; how the phases of several batches overlap does not.
+    """
+
+    def __init__(self, plan: ExecutionPlan, seed: int, order: Callable[[Round], random.Random]) -> None:
+        self._plan = plan
+        self._seed = seed
+        self._order = order
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._free: list[Workers] = []  # of phases that have ended
+        self._background = Background(self._process)
+        self.start = self._background.start
+        self._ranges: LocalRanges | None = None
+        if isinstance(plan.graph.spouts[plan.wiring.batch_spout].spout, SparkTransactionalSpout):
+            from anchorbolt.engine.spark.ranges import LocalRanges
+
+            self._ranges = LocalRanges(plan)
+        self.session: Any = None if self._ranges is None else self._ranges.session
+
+    def serve(self, driver: BatchDriver) -> None:
+        self._driver = driver
+
+    def close(self) -> None:
+        self._background.close()
+        with self._lock:
+            self._is_closed = True
+        for workers in self._free:
+            workers.close_run(self._plan.run_id)
+
+    def _process(self, current: Round, cancellation: Cancellation) -> list[TaskReport]:
+        def check() -> None:
+            if cancellation.is_set:
+                raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
+
+        with self._lock:
+            workers = self._free.pop() if self._free else Workers(self._seed)
+        try:
+            rows: list[Envelope] = []
+            if self._ranges is not None:
+                check()
+                rows.extend(self._ranges.rows(current, cancellation))
+            for task in self._plan.wiring.tasks.get(self._plan.wiring.batch_spout, ()):
+                check()
+                rows.extend(run_emitter_task(self._plan, task, current, workers.choose(task), self._driver))
+            return run_levels(self._plan, rows, current, workers, self._order(current), check)
+        finally:
+            with self._lock:
+                is_kept = not self._is_closed
+                if is_kept:
+                    self._free.append(workers)
+            if not is_kept:  # the run has ended without waiting for this phase, which was given up
+                workers.close_run(self._plan.run_id)

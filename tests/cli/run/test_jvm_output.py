@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from anchorbolt.cli.run.jvm_output import JvmOutput
+from anchorbolt.cli.run.spark_engine import JvmOutput
 from tests.cli.command import wait_until
 
 USUAL = """\

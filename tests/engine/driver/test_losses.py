@@ -12,7 +12,7 @@ import pytest
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.local import processing as local_processing
+from anchorbolt.engine.local import runner as local_processing
 from anchorbolt.engine.local import runner as local_runner
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, WaveFailed, WorkerLost
 from anchorbolt.spouts.feeder import FeederSpout
