@@ -13,14 +13,14 @@ class Source:
     """One source of a run.
 
     ```
-    open ──▶ poll ──▶ next ──▶ rows, once for each round ──▶ settle ──▶ end         finished
-              ▲                                       └───────fails──────┤             ▲
-              └───────────────────────────────────────────────────────── ┴──▶ close ───┘ if the run ended well
+    open ──▶ poll ──▶ next ──▶ rows, for each round ──▶ settle, if the wave commits ──▶ end ──▶ close ──▶ finished
+              ▲                                                                          │
+              └──────────────────────────────────────────────────────────────────────────┘
     ```
 
     All sources are part of each wave: if `poll` of one says that a wave is needed, `next` of all is called. The thread
-    of the wave loop makes all calls, except those that say otherwise. What a method does here suits a source that has
-    nothing to do in it.
+    of the wave loop makes all calls, except those that say otherwise. A method that is not overridden does nothing:
+    that suits a source for which there is nothing to do.
     """
 
     is_over = False
