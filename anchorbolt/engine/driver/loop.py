@@ -185,10 +185,10 @@ class WaveLoop:
             report = summarise(wave)
             for source in self._sources:
                 report = source.settle(wave, report)
+            self._add(report, wave)
         finally:
             for source in self._sources:
                 source.end(spout.record.txid)
-        self._add(report, wave)
 
     def _committed(self, batch: Batch) -> CommittedWave:
         try:

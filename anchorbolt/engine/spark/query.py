@@ -103,6 +103,7 @@ class QuerySource(Source):
         self._changed = threading.Condition()
         self._given: MicroBatch | None = None  # the query's thread waits until this is None again, or all is closed
         self._batch: Batch | None = None  # the same, after it was looked at
+        self._is_settled = False  # the wave with the micro-batch has committed
         self._own_properties: Any = None  # of the loop's thread, which has those of the query's during a wave
         self._closed_by: BaseException | None = None
         self._has_ended = threading.Event()
@@ -185,11 +186,14 @@ class QuerySource(Source):
         assert self.query is not None
         assert self._given is not None
         lag = self._lag.of(self.query, self._given.offsets)
-        self._give_back()
+        self._is_settled = True
         return replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
 
     def end(self, txid: int) -> None:
         self.frame = None
+        if self._is_settled:
+            self._is_settled = False
+            self._give_back()
         if self._own_properties is not None:
             with suppress(*_JVM_LOST):
                 _set_properties(self._session, self._own_properties)
