@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -29,43 +29,6 @@ if TYPE_CHECKING:
 _TASK = ("component", "task")
 
 
-class _Counted(NamedTuple):
-    name: str
-    text: str
-    figure: Any
-    unit: float = 1.0  # so many of the metric's units
-
-
-_OF_WAVES = (
-    _Counted("waves", "Committed waves.", WaveFigure.WAVES),
-    _Counted("rounds_failed", "Rounds that were rolled back and run again.", WaveFigure.ROUNDS_FAILED),
-    _Counted("losses", "Of these: those in which Spark or the network lost something.", WaveFigure.LOSSES),
-    _Counted("shuffled_bytes", "Bytes of the blobs between tasks.", WaveFigure.BYTES_SHUFFLED),
-    _Counted("wave_seconds", "Time of all committed waves.", WaveFigure.WAVE_MS, 0.001),
-)
-_OF_TASKS = (
-    _Counted("executed_tuples", "Tuples that the task executed; of a spout, what it read.", Figure.EXECUTED),
-    _Counted("emitted_tuples", "Tuples that the task emitted.", Figure.EMITTED),
-    _Counted("acked_tuples", "Tuples that the task acked, in a topology that tracks its tuples.", Figure.ACKED),
-    _Counted("failed_tuples", "Tuples that failed in the task.", Figure.FAILED),
-    _Counted("reported_errors", "Errors that the task reported, those of failed tuples included.", Figure.ERRORS),
-    _Counted("execute_seconds", "Time in which the task executed tuples and read its state.", Figure.EXECUTE_MS, 0.001),
-    _Counted("prepare_seconds", "Time in which the task staged its state or outbox.", Figure.PREPARE_MS, 0.001),
-    _Counted("stage_seconds", "Time in which the store staged updates of the task.", Figure.STAGE_MS, 0.001),
-    _Counted("seal_seconds", "Time in which the store sealed what the task had staged.", Figure.SEAL_MS, 0.001),
-    _Counted("sent_bytes", "Bytes of the blobs that the task sent.", Figure.BYTES_OUT),
-    _Counted("state_read_keys", "Keys that the task read from the store.", Figure.KEYS_READ),
-    _Counted("state_cached_keys", "Keys that the task was to prefetch and had in its cache.", Figure.KEYS_CACHED),
-    _Counted("state_staged_keys", "Updates that the task staged.", Figure.KEYS_STAGED),
-    _Counted("state_staged_bytes", "Bytes of the updates that the task staged.", Figure.BYTES_STAGED),
-)
-_OF_SPOUTS = (
-    _Counted("acked_messages", "Messages of the rich spout whose trees are complete.", SpoutFigure.ACKED),
-    _Counted("failed_messages", "Messages of the rich spout that failed.", SpoutFigure.FAILED),
-    _Counted("dead_letters", "Tuples of the spout that were left out for good.", SpoutFigure.DEAD_LETTERS),
-)
-
-
 class RunCollector(Collector):
     """Yields the metrics of one run, each with a label `topology`. Counters count this run's committed waves."""
 
@@ -84,15 +47,14 @@ class RunCollector(Collector):
         families, run = self._families, self._run
         figures = run.figures.over(ALL_TIME)
         yield from self._now()
-        for name, text, figure, unit in _OF_WAVES:
-            yield families.counter(name, text, [((), figures.waves[figure] * unit)])
-        for name, text, figure, unit in _OF_TASKS:
-            samples = [((each.task[0], str(each.task[1])), each[figure] * unit) for each in figures.tasks]
-            yield families.counter(name, text, samples, _TASK)
-        for name, text, figure, _ in _OF_SPOUTS:
-            yield families.counter(
-                name, text, [((spout,), each[figure]) for spout, each in figures.spouts.items()], ["spout"]
-            )
+        for wave in WaveFigure:
+            yield families.counter(wave.metric, wave.text, [((), figures.waves[wave] * wave.unit)])
+        for figure in filter(lambda each: each.metric, Figure):
+            samples = [((each.task[0], str(each.task[1])), each[figure] * figure.unit) for each in figures.tasks]
+            yield families.counter(figure.metric, figure.text, samples, _TASK)
+        for told in SpoutFigure:
+            of_spouts = [((spout,), each[told]) for spout, each in figures.spouts.items()]
+            yield families.counter(told.metric, told.text, of_spouts, ["spout"])
         text = "Share of the last 10 minutes in which the task executed tuples: Storm's capacity."
         capacities = [
             ((each.task[0], str(each.task[1])), each.capacity) for each in run.figures.tasks_over(TEN_MINUTES)

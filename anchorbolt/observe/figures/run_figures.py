@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -28,21 +29,46 @@ _BUCKETS = HIGHEST_BUCKET - LOWEST_BUCKET + 1
 
 
 class WaveFigure(IntEnum):
-    """What is counted of waves."""
+    """A figure of waves. Each is declared here once, and is added up over waves and windows."""
 
-    WAVES = 0  # committed
-    ROUNDS_FAILED = 1  # that were run again, losses included
-    LOSSES = 2  # of these: because Spark or the network lost something
-    BYTES_SHUFFLED = 3
-    WAVE_MS = 4  # all phases together
+    of: Callable[[WaveReport], float]
+    metric: str  # of Prometheus, without `anchorbolt_`
+    text: str  # what the metric says of itself
+    unit: float  # so many of the metric's units
+
+    def __new__(cls, of: Callable[[WaveReport], float], metric: str, text: str, unit: float = 1.0) -> WaveFigure:
+        member = int.__new__(cls, len(cls.__members__))
+        member._value_ = len(cls.__members__)
+        member.of, member.metric, member.text, member.unit = of, metric, text, unit
+        return member
+
+    WAVES = (lambda report: 1.0), "waves", "Committed waves."
+    ROUNDS_FAILED = (
+        (lambda report: report.rounds - 1.0),
+        "rounds_failed",
+        "Rounds that were rolled back and run again.",
+    )
+    LOSSES = attrgetter("losses"), "losses", "Of these: those in which Spark or the network lost something."
+    BYTES_SHUFFLED = attrgetter("bytes_shuffled"), "shuffled_bytes", "Bytes of the blobs between tasks."
+    WAVE_MS = attrgetter("total_ms"), "wave_seconds", "Time of all committed waves.", 0.001
 
 
 class SpoutFigure(IntEnum):
-    """What is counted of the messages of a spout."""
+    """A figure of the messages of a spout."""
 
-    ACKED = 0
-    FAILED = 1
-    DEAD_LETTERS = 2
+    attribute: str  # of a `WaveReport`: by spout
+    metric: str  # of Prometheus, without `anchorbolt_`
+    text: str  # what the metric says of itself
+
+    def __new__(cls, attribute: str, metric: str, text: str) -> SpoutFigure:
+        member = int.__new__(cls, len(cls.__members__))
+        member._value_ = len(cls.__members__)
+        member.attribute, member.metric, member.text = attribute, metric, text
+        return member
+
+    ACKED = "messages_acked", "acked_messages", "Messages of the rich spout whose trees are complete."
+    FAILED = "messages_failed", "failed_messages", "Messages of the rich spout that failed."
+    DEAD_LETTERS = "dead_letters", "dead_letters", "Tuples of the spout that were left out for good."
 
 
 @dataclass(frozen=True)
@@ -91,10 +117,10 @@ class RunFigures:
         with self._lock:
             now = self._clock()
             self._tasks.add(tasks, now, report.tuples_left_out)
-            self._waves.add(_numbers_of(report), now)
+            self._waves.add(np.array([figure.of(report) for figure in WaveFigure], np.float64), now)
             for spout, windows in self._spouts.items():
-                given = report.messages_acked, report.messages_failed, report.dead_letters
-                windows.add(np.array([float(each.get(spout, 0)) for each in given]), now)
+                given = [getattr(report, figure.attribute).get(spout, 0) for figure in SpoutFigure]
+                windows.add(np.array(given, np.float64), now)
             for key, windows in self._messages.items():
                 windows.add(np.array(report.messages_by_task.get(key, TaskMessages()), np.float64), now)
             self._store.add(store, now)
@@ -176,17 +202,6 @@ class RunFigures:
         """The latest committed wave, and the seconds since its commit; None and those since the start before it."""
         with self._lock:
             return self._last, self._clock() - self._last_at
-
-
-def _numbers_of(report: WaveReport) -> Numbers:
-    numbers = {
-        WaveFigure.WAVES: 1,
-        WaveFigure.ROUNDS_FAILED: report.rounds - 1,
-        WaveFigure.LOSSES: report.losses,
-        WaveFigure.BYTES_SHUFFLED: report.bytes_shuffled,
-        WaveFigure.WAVE_MS: report.total_ms,
-    }
-    return np.array([float(numbers[figure]) for figure in WaveFigure])
 
 
 def _one(value: float) -> Distribution:
