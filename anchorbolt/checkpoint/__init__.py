@@ -10,5 +10,5 @@ Read the modules in this order:
 6. `namespaces`, `outbox`: commit the state, and publish the rows of the sinks;
 7. `custom_state`: the checkpoint of custom states;
 8. `letters`: dead letters;
-9. `ports`: the interface that an engine implements. What runs in tasks is in `engine.task.executors`.
+9. `ports`: the interface that an engine implements. The tasks' code is in `engine.task.executors`.
 """

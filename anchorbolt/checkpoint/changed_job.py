@@ -1,8 +1,8 @@
-"""Which state of the record a changed job would leave behind, or look for in other tasks. Pure.
+"""Finds the state that a changed job would leave behind, or look for in other tasks. Pure.
 
-The record names the bolts that have state, the tasks of each, and how its tuples are grouped. A bolt that is renamed
-would begin without its state while the source goes on, and with another grouping a key that one task has would begin
-anew in another one. Both are refused, unless the loss is accepted for one run.
+The record names the bolts with state, the tasks of each, and their groupings. A renamed bolt would begin without its
+state while the source continues. With another grouping, a key of one task would begin without its value in another
+task. Both are refused, unless the loss is accepted for one run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ from anchorbolt.util.messages import counted
 
 @dataclass(frozen=True)
 class AffectedState:
-    """The state of one bolt that a start would not use as it was written."""
+    """The state of one bolt that a start would leave behind or look for in other tasks."""
 
     component: str
-    namespaces: tuple[str, ...]  # those with committed data
-    inputs: tuple[Inputs, Inputs] | None  # before and now, if they have changed; None if the bolt is not there
+    namespaces: tuple[str, ...]  # only namespaces with committed data
+    inputs: tuple[Inputs, Inputs] | None  # before and now, if they have changed; None if the bolt is gone
 
     def problem(self, layout: Layout, record: DecisionRecord, keys: int | None) -> TopologyError:
         """Return the refusal; `keys` is the number of entries in the namespaces, None if the store cannot say."""
@@ -57,19 +57,19 @@ def affected_states(layout: Layout, record: DecisionRecord, prefix: str) -> Iter
         if component not in layout.parallelism:
             if component not in record.left_behind:
                 yield AffectedState(component, namespaces, None)
-        elif tasks > 1:  # else all keys are in one task, and stay there
+        elif tasks > 1:  # otherwise all keys stay in the only task
             before, now = record.groupings.get(component, ()), layout.groupings.get(component, ())
             if before and _has_changed(before, now):
                 yield AffectedState(component, namespaces, (before, now))
 
 
 def left_behind_after(record: DecisionRecord, layout: Layout) -> tuple[str, ...]:
-    """Return the bolts whose state a run of this topology leaves behind: it has been accepted."""
+    """Return the bolts with state that a run of this topology leaves behind, as was accepted."""
     return tuple(sorted(record.parallelism.keys() - layout.parallelism.keys() - {ACKER_ID}))
 
 
 def _has_changed(before: Inputs, now: Inputs) -> bool:
-    """Return whether a stream is grouped in another way. A stream of a renamed component counts by its grouping."""
+    """Return whether a stream's grouping has changed. Streams of renamed components are compared by grouping only."""
     groupings = _by_stream(before), _by_stream(now)
     common = groupings[0].keys() & groupings[1].keys()
     gone, new = ({text for stream, text in each.items() if stream not in common} for each in groupings)

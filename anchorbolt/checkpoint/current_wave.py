@@ -1,4 +1,4 @@
-"""The wave that the checkpoint spout runs now, and its rounds that failed: for pages, metrics and the history."""
+"""The wave that the checkpoint spout runs now, and its failed rounds: for pages, metrics and the history."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class FailedRound:
 
     at: float  # when it failed, in seconds since 1970
     reason: str  # one line, at most 1,000 characters
-    component: str  # that raised; empty if no code of the user did
-    task_index: int  # of its task; -1 if no code of the user raised
-    traceback: str  # of that code, at most about 4,000 characters; empty if no code of the user raised
+    component: str  # that raised; empty if no user code raised
+    task_index: int  # of its task; -1 if no user code raised
+    traceback: str  # of that code, at most about 4,000 characters; empty if no user code raised
 
     @classmethod
     def of(cls, error: AnchorboltError) -> FailedRound:
@@ -40,7 +40,7 @@ class CurrentWave:
     """A wave that has begun and has not committed yet."""
 
     txid: int
-    phase: str = "compute"  # the tasks' `prepare` included; then `decide`, then `commit`
+    phase: str = "compute"  # includes the tasks' `prepare`; then `decide`, then `commit`
     round: int = 1
     failure: str = ""  # why the round before failed, in one line; empty in the first round
     failures: tuple[FailedRound, ...] = ()  # its first ten rounds that failed

@@ -1,9 +1,9 @@
 """The checkpoint of a custom `State`: in the task, and on the driver.
 
-Each custom state has a namespace of ours beside it, in the same provider and without entries. The task starts an
+Each custom state has a namespace of Anchorbolt beside it, in the same provider and without entries. The task starts an
 attempt in that namespace before it calls the user's `prepare_commit`, and seals the attempt afterwards. So decision,
-fences and recovery treat a custom state like any other. The driver commits the user's state first and the namespace
-after it: until the namespace has committed, the user's commit is repeated.
+fences and recovery treat a custom state like any other. The driver commits the user's state first, then the namespace.
+Until the namespace has committed, recovery repeats the user's commit.
 """
 
 from collections.abc import Iterable
@@ -31,10 +31,10 @@ class CustomTaskState(AttemptView):
         self._prepared: tuple[int, str] | None = None
 
     def begin(self, scope: AttemptScope, winner: str = "") -> None:
-        """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty.
+        """Start a round; `winner` is the attempt that won the round if COMMIT follows, otherwise empty.
 
-        Raises `Fenced` if a newer driver or round uses the namespace, and `StateRegressed` if the namespace, or the
-        user's state, has not committed what the driver knows to be committed.
+        Raises `Fenced` if a newer driver or round uses the namespace, and `StateRegressed` if the namespace or the
+        user's state lacks a transaction that the driver knows to be committed.
         """
         self._attempt.begin(scope)
         self._attempt.check_head()
@@ -88,7 +88,7 @@ def commit_custom(state: State, storage: StateStorage, fence: Fence, txid: int, 
 
 
 def roll_back_custom(state: State, storage: StateStorage, fence: Fence) -> None:
-    """Drop on the driver what was prepared under a lower fence; may be repeated."""
+    """Drop the attempts of lower fences, on the driver; may be repeated."""
     storage.raise_fence(fence)
     if isinstance(state, AttemptState):
         _call(storage.namespace, state, "drop_attempts", fence)

@@ -3,9 +3,9 @@
 The record holds the driver's last decision; `decision_log` keeps it in the store and copies it to the checkpoint
 location. Pure. A record comes from a store, so its bytes are not trusted.
 
-A record may be followed by three others: by the next decision (`Transaction.decide`), if it is COMMITTED; by itself,
-COMMITTED (`marked_committed`), if it is COMMITTING; and between two transactions by itself with other facts
-(`with_acked`, `with_ackers`). What a run does not know, such as the acks of a spout that it leaves out, stays as it is.
+After a COMMITTED record comes the next decision (`Transaction.decide`). After a COMMITTING record comes the same record
+as COMMITTED (`marked_committed`). Between two transactions, a record may be written again with other facts
+(`with_acked`, `with_ackers`). Facts that a run does not know, such as the acks of a removed spout, do not change.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from anchorbolt.streams.declaration import ACKER_ID
 
 _VERSION = 5
 _LARGEST_TASK_ID = 65_535
-_READ = (4, _VERSION)  # version 4 had no place of the letters that were replayed
+_READ = (4, _VERSION)  # version 4 lacks the location of replayed letters
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The attempt that a namespace has to commit."""
+    """The attempt that a namespace must commit."""
 
     attempt: str
     base: int  # the committed txid that the attempt is based on
@@ -46,7 +46,7 @@ class Committed:
 
 
 Acked = Mapping[str, Sequence[AckedMessages]]
-"""By spout that a run knows: the acked messages that the spout may not have told its source; often empty."""
+"""The acked messages that the source may not know of, by spout of the run; often empty."""
 
 
 Inputs = tuple[tuple[str, str, str], ...]
@@ -63,24 +63,24 @@ class DecisionRecord:
     batch_id: int = -1  # the query's batch; -1 before the first
     offsets_digest: str = ""  # of the batch's offsets; empty if the source has none
     winners: Mapping[str, Winner] = field(default_factory=dict)  # by namespace that this transaction changes
-    namespaces: Mapping[str, Committed] = field(default_factory=dict)  # all ever changed, this transaction's included
+    namespaces: Mapping[str, Committed] = field(default_factory=dict)  # ever changed, up to this transaction
     outbox: tuple[SinkFile, ...] = ()  # the sinks' files of this transaction
-    parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt: they divide the state
-    groupings: Mapping[str, Inputs] = field(default_factory=dict)  # by stateful bolt: how its tuples choose the task
-    left_behind: tuple[str, ...] = ()  # bolts with state that the topology does not have any more, as was accepted
+    parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt, which divide the state
+    groupings: Mapping[str, Inputs] = field(default_factory=dict)  # by stateful bolt: how a tuple's task is chosen
+    left_behind: tuple[str, ...] = ()  # removed bolts with state; the loss was accepted
     schemas: Mapping[str, bytes] = field(default_factory=dict)  # by sink: its columns, once it has written
     state_schemas: Mapping[str, int] = field(default_factory=dict)  # by bolt: its schema version, if above 1
-    acked: tuple[AckedMessages, ...] = ()  # of spouts with stable message ids; until the spouts have told their sources
+    acked: tuple[AckedMessages, ...] = ()  # of spouts with stable message ids; until the sources know of the acks
     dead_letters: tuple[DeadLetter, ...] = ()  # of this transaction
-    # By location of dead letters: the letters there that a transaction has processed again, until they are moved away.
+    # By location: the dead letters there that a transaction has replayed, until they are moved away.
     replayed: Mapping[str, str] = field(default_factory=dict)
-    # By the task ids in the ackers' state: the spouts, absent ones included; empty for one without stable message ids.
+    # Spouts by the task ids in the ackers' state, including removed spouts; empty for a spout without stable ids.
     spout_tasks: Mapping[int, str] = field(default_factory=dict)
-    batch_spout: str = ""  # of a transactional topology: the id and kind of its spout; empty for an ordinary one
-    batch: bytes = b""  # of a transactional topology: the metadata of this transaction's batch, encoded
-    # Tasks by committer of the run that may have begun to commit the next batch; empty once such a run has ended well.
+    batch_spout: str = ""  # the id and kind of a transactional topology's spout; empty for an ordinary topology
+    batch: bytes = b""  # the encoded metadata of this transaction's batch, in a transactional topology
+    # Number of tasks by committer in the run that may have begun to commit the next batch; empty after a clean end.
     committers: Mapping[str, int] = field(default_factory=dict)
-    journals: tuple[str, ...] = ()  # the committers that have kept a journal, see `anchorbolt.transactional.OpaqueMap`
+    journals: tuple[str, ...] = ()  # the committers with a journal, see `anchorbolt.transactional.OpaqueMap`
 
     @property
     def txid(self) -> int:
@@ -91,24 +91,24 @@ class DecisionRecord:
         return replace(self, state=self.state.after(Action.COMMIT))
 
     def acked_after(self, known: Acked) -> tuple[AckedMessages, ...]:
-        """Return `acked` with what is `known`; the acks of all other spouts stay."""
+        """Return `acked` with the acks in `known`; the acks of all other spouts stay."""
         kept = (messages for messages in self.acked if messages.component not in known)
         return (*kept, *(messages for each in known.values() for messages in each))
 
     def with_acked(self, known: Acked) -> DecisionRecord:
-        """Return the record when no wave runs, with what is `known`. Raises `ValueError` if it is not COMMITTED."""
+        """Return the record with the acks in `known`, between two waves. Raises `ValueError` if it is not COMMITTED."""
         return replace(self._between_transactions(), acked=self.acked_after(known))
 
     def with_ackers(self, ackers: int) -> DecisionRecord:
-        """Return the record when no wave runs, with more ackers. Raises `ValueError` if it is not COMMITTED."""
+        """Return the record with more ackers, between two waves. Raises `ValueError` if it is not COMMITTED."""
         return replace(self._between_transactions(), parallelism={**self.parallelism, ACKER_ID: ackers})
 
     def replayed_after(self, known: Mapping[str, str]) -> dict[str, str]:
-        """Return `replayed` with the letters that are `known` by location, empty if none; others stay."""
+        """Return `replayed` with the letters in `known`, by location (empty for none); other locations stay."""
         return {place: letters for place, letters in {**self.replayed, **known}.items() if letters}
 
     def with_committers(self, committers: Mapping[str, int]) -> DecisionRecord:
-        """Return the record when no wave runs, with these committers. Raises `ValueError` if it is not COMMITTED."""
+        """Return the record with these committers, between two waves. Raises `ValueError` if it is not COMMITTED."""
         return replace(self._between_transactions(), committers=committers)
 
     def _of_batches(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class DecisionRecord:
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> DecisionRecord:
-        """Decode what `encode` wrote; `where` names the place of the bytes in messages.
+        """Decode the bytes of `encode`; `where` names their place in error messages.
 
         Raises `StateCorrupted` if the bytes are not a decision record, or a record of another version.
         """
@@ -210,12 +210,12 @@ class DecisionRecord:
 
 
 def _columns(stored: Any) -> bytes:
-    """Return the columns of a sink. Version 4 had them as text: they are inferred anew."""
+    """Return the columns of a sink. Version 4 stored them as text: these are inferred again."""
     return b"" if isinstance(stored, str) else memoryview(stored).tobytes()
 
 
 def _replayed(stored: Any) -> dict[str, str]:
-    """Return the letters by location. Those of version 4 have the empty location, which stands for any."""
+    """Return the letters by location. Letters of version 4 get the empty location, which stands for any."""
     by_place = {"": stored} if isinstance(stored, str) else stored
     return {str(place): str(letters) for place, letters in by_place.items() if letters}
 
@@ -227,11 +227,11 @@ def _sink_file(component: Any, index: Any, path: Any, rows: Any, columns: Any, n
 def carried_spout_tasks(before: Mapping[int, str], now: Mapping[int, str]) -> dict[int, str]:
     """Return the spouts by the task ids in the trees that a run stores.
 
-    Each run numbers its tasks anew. A spout that this run leaves out keeps an id that none of these spouts has, so that
-    its open trees find it again.
+    Each run numbers its tasks again. A removed spout gets an id that no spout of this run has, so that its open trees
+    find it again.
 
     Args:
-        before: The spouts by the task ids in the trees that are stored now; an empty name for a spout to be forgotten.
+        before: The spouts by the task ids in the stored trees; an empty name for a spout to forget.
         now: The spouts of this run by the ids of their tasks.
     """
     names = {**before, **now}

@@ -1,7 +1,7 @@
 """The decision log: reads and writes the decision record, in the store and as a copy at the checkpoint location.
 
-A driver claims the topology here. The log gives out the driver's fences, and every write is refused once
-a newer driver has claimed the topology.
+A driver claims the topology here. The log hands out the driver's fences. It refuses every write once a newer driver has
+claimed the topology.
 """
 
 import json
@@ -33,13 +33,13 @@ _COPY = f"{_PLACE}/decision-"
 _COPY_OR_PART = re.compile(r"\.?decision-(?P<generation>[0-9]+)(\..*tmp)?")
 
 RELEASED_SEQ = 2**31 - 1
-"""The `seq` of a released fence. No round has it, so the driver that released its fence can write no more."""
+"""The `seq` of a released fence. No round has it, so a driver that has released its fence cannot write any more."""
 
 Records = tuple[DecisionRecord | None, DecisionRecord | None]
-"""The decision record in the store, and its copy at the checkpoint location; None for each that does not exist."""
+"""The decision record in the store, and its copy at the checkpoint location; None if it does not exist."""
 
 NOT_OURS_ANY_MORE = (Fenced, StateRegressed)
-"""Errors after which this driver must not roll back: another driver may have staged what it would drop."""
+"""Errors after which this driver must not roll back: it could drop updates that another driver has staged."""
 
 
 def record_namespace(prefix: str) -> str:
@@ -55,7 +55,7 @@ class DecisionLog:
     """The decision record of one topology, written under the fence of this driver.
 
     The namespace of the record takes part in no transaction. In a transactional topology it also holds the metadata of
-    batches that are not committed. `write_batch` may be called on any thread; all other methods on one.
+    uncommitted batches. `write_batch` may be called on any thread; all other methods on one thread.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class DecisionLog:
         return self._fence
 
     def next_fence(self) -> Fence:
-        """Return a higher fence of this driver than all before."""
+        """Return a new fence of this driver, higher than all before."""
         with self._lock:
             self._fence = Fence(self._fence.generation, self._fence.seq + 1)
             return self._fence
@@ -95,27 +95,27 @@ class DecisionLog:
         return self._retry.until_available(self._storage.head).fence.generation
 
     def load(self) -> Records:
-        """Read the record in the store, and its copy; None for each that does not exist.
+        """Read the record in the store, and its copy; None if it does not exist.
 
-        Raises `StateUnavailable` if the store or the checkpoint location cannot be read, and `StateCorrupted` if it
-        holds bytes that are not a decision record.
+        Raises `StateUnavailable` if the store or the checkpoint location cannot be read, and `StateCorrupted` if the
+        bytes there are not a decision record.
         """
         with self._lock:
             return self._retry.until_available(self._load)
 
     def decide(self, record: DecisionRecord) -> None:
-        """Make a decision durable in the store, then copy it to the checkpoint location. Raises as `check_claim`."""
+        """Write a decision durably to the store, then copy it to the checkpoint location. Raises as `check_claim`."""
         self.write(record)
         reach(FaultPoint.DECIDED, txid=record.txid)
         self.copy(record)
         reach(FaultPoint.DECISION_COPIED, txid=record.txid)
 
     def write(self, record: DecisionRecord) -> None:
-        """Write the record in the store, and leave the copy as it is. Raises as `check_claim`."""
+        """Write the record to the store without changing the copy. Raises as `check_claim`."""
         self._write({self._key: record.encode()})
 
     def write_batch(self, slot: int, metadata: bytes) -> None:
-        """Make the metadata of a batch durable in place of what the slot held. Raises as `check_claim`."""
+        """Write the metadata of a batch durably to a slot, replacing its content. Raises as `check_claim`."""
         [key] = self._encoding.key_bytes([f"{_BATCH_KEY}{slot}"])
         self._write({key: metadata})
 
@@ -153,7 +153,7 @@ class DecisionLog:
             try:
                 self._copy.forget_older(self._fence.generation)
             except OSError as error:
-                _log.info("older copies of the decision could not be removed: %s", error)  # the next driver does it
+                _log.info("older copies of the decision could not be removed: %s", error)  # the next driver tries again
 
     def check_claim(self) -> None:
         """Raise `Fenced` if a newer driver has claimed the topology, `StateRegressed` if the store lost this claim."""
@@ -161,7 +161,7 @@ class DecisionLog:
             self._retry.until_available(self._check_claim)
 
     def check_not_overtaken(self) -> None:
-        """Check the claim at the end of a run, once. A store that does not answer then does not fail the run."""
+        """Check the claim once, at the end of a run. If the store does not answer, the run does not fail."""
         try:
             with self._lock:
                 self._check_claim()
@@ -173,15 +173,15 @@ class DecisionLog:
     def check_unchanged(self, record: DecisionRecord) -> None:
         """Check that no other driver has claimed the topology or decided a wave since this driver's last decision.
 
-        `record` is what this driver decided or found last. A store that went back to before this driver's claim gives
-        the same generation to the next driver. Their fences are then equal; only the decisions tell the two apart.
+        `record` is the last record that this driver wrote or found. If the store went back to before this driver's
+        claim, it gives the next driver the same generation. Then their fences are equal, and only the decisions differ.
         """
 
         def check() -> None:
             try:
                 stored, copied = self._load()
             finally:
-                self._check_claim()  # also after a failed read: what a newer driver has written is not lost data
+                self._check_claim()  # also after a failed read: a newer driver's record must not look like lost data
             check_same_decision(record, stored, copied)
 
         try:
@@ -198,7 +198,7 @@ class DecisionLog:
     def release(self) -> None:
         """Write that this driver has ended, if it holds a claim and the store can be reached.
 
-        Nothing else tells a run that waits for input from a run that has ended.
+        Without this, a run that has ended looks like a run that waits for input.
         """
         if self._fence == NO_FENCE:
             return
@@ -248,7 +248,7 @@ class DecisionLog:
 class FolderCopy:
     """The copies of the decision record at the checkpoint location, which survive a loss of the store.
 
-    Each generation has a copy of its own, because nothing fences off an older driver there.
+    Each generation has its own copy, because nothing fences off an older driver there.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -257,7 +257,7 @@ class FolderCopy:
     def read(self) -> bytes | None:
         """Return the latest copy of the highest generation; None if there is no copy."""
         gone: set[int] = set()
-        # A newer driver may remove a copy between the two calls. It has written its own by then, so list them again.
+        # A newer driver may remove a copy between the two calls. By then it has written its own, so list them again.
         while generations := [each for each in self._generations() if each not in gone]:
             data = self._folder.read(f"{_COPY}{generations[-1]}")
             if data is not None:
@@ -269,7 +269,7 @@ class FolderCopy:
         self._folder.replace(f"{_COPY}{generation}", data)
 
     def forget_older(self, generation: int) -> None:
-        """Remove the copies of older drivers, finished or not."""
+        """Remove the copies of older drivers, also unfinished ones."""
         for name in list(self._folder.names(_PLACE)):
             if (found := _COPY_OR_PART.fullmatch(name)) and int(found["generation"]) < generation:
                 self._folder.remove_tree(f"{_PLACE}/{name}")

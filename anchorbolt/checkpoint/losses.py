@@ -1,8 +1,8 @@
-"""Counts what Spark or the network lost in the rounds of one wave, apart from what its batch did.
+"""Counts the losses of Spark or the network in the rounds of one wave, apart from failures of its batch.
 
-A loss costs time, and none of the batch's tries. But a tuple may also end each executor that runs it. So a wave has a
-limited patience with losses: once there were more of them than `least`, and `patience_s` have passed since the first
-one, the next loss counts as a try of the batch.
+A loss costs time, but no try of the batch. But a tuple may also kill each executor that runs it. So a wave's patience
+with losses is limited: after more than `least` losses, and `patience_s` seconds since the first, the next loss counts
+as a try of the batch.
 """
 
 import logging
@@ -22,10 +22,10 @@ class Losses:
 
     def __init__(self, patience_s: float, least: int) -> None:
         self.number = 0
-        self.is_used_up = False  # the patience: from now on a loss counts as a try of the batch
+        self.is_used_up = False  # whether from now on a loss counts as a try of the batch
         self._patience_s = patience_s
         self._least = least
-        self._began: float | None = None  # the first loss
+        self._began: float | None = None  # time of the first loss
         self._pause_s = _FIRST_PAUSE_S
 
     def note(self, now: float) -> float:
@@ -38,9 +38,10 @@ class Losses:
         return pause_s
 
     def bear(self, error: Exception, what: str) -> bool:
-        """Log a loss and wait for a moment, longer each time; return True.
+        """Log a loss and wait, longer each time; return True.
 
-        Return False at once if the error is not a loss, or if the patience was used up before it. `what` was lost.
+        Return False at once if the error is not a loss, or if the patience was used up before it. `what` names the
+        failed work in the log.
         """
         if not isinstance(error, InfrastructureLost) or self.is_used_up:
             return False

@@ -1,6 +1,6 @@
 """Access to all namespaces of a topology. A run commits its namespaces only here: on the driver, or in a commit task.
 
-Each operation runs on many namespaces at once, and waits for a store that does not answer, within bounds.
+Each operation runs on many namespaces at once, and waits a limited time for a store that does not answer.
 """
 
 import logging
@@ -21,7 +21,7 @@ T = TypeVar("T")
 _log = logging.getLogger("anchorbolt.checkpoint")
 
 THREADS = 8
-"""How many namespaces the driver works on at a time."""
+"""The number of namespaces that the driver handles at a time."""
 
 
 class Namespaces:
@@ -54,14 +54,14 @@ class Namespaces:
                 self._storages[name] = self._provider.open(name)
 
     def is_custom(self, name: str) -> bool:
-        """Return whether the namespace is kept beside a state of a user's own class."""
+        """Return whether the namespace belongs to a state of a user's own class."""
         return name in self._custom
 
     def heads(self) -> dict[str, NamespaceHead]:
         return self._on_each(self._storages, lambda _, storage: storage.head())
 
     def count(self, names: Iterable[str]) -> int | None:
-        """Return how many entries are committed in these namespaces; None if the store cannot say so at once."""
+        """Return how many entries are committed in these namespaces; None if the store cannot tell at once."""
         counts = self._on_each({name: self._storages[name] for name in names}, lambda _, storage: storage.count())
         known = [count for count in counts.values() if count is not None]
         return sum(known) if len(known) == len(counts) else None
@@ -71,7 +71,7 @@ class Namespaces:
         return self._on_each(self._storages, lambda _, storage: storage.raise_fence(fence))
 
     def roll_back(self, fence: Fence, names: Iterable[str] | None = None) -> None:
-        """Raise the fence of these namespaces, or of all, and drop what is staged there."""
+        """Raise the fence of these namespaces, or of all, and drop the staged updates there."""
         chosen = self._storages if names is None else {name: self._storages[name] for name in names}
 
         def roll_back(name: str, storage: StateStorage) -> None:

@@ -1,4 +1,4 @@
-"""The driver's side of the outbox of the sinks: publishes what tasks have written there, once it is decided.
+"""The driver's side of the sinks' outbox: publishes the rows that tasks wrote there, once they are decided.
 
 Each task writes one Parquet file, named by round and attempt, at the checkpoint location: see `SinkExecutor`.
 """
@@ -39,7 +39,7 @@ class Outbox:
         self,
         folder: Folder,
         sinks: Mapping[str, DataFrameSink],
-        # Returns a Spark DataFrame of Parquet files: of their locations by their columns, and of all columns.
+        # Returns a Spark DataFrame of Parquet files; the arguments are their locations by columns, and all columns.
         read_files: Callable[[Mapping[bytes, Sequence[str]], bytes], Any],
         locations: Locations,
         retry: RetryPolicy = NO_RETRY,
@@ -49,13 +49,13 @@ class Outbox:
         self._shared_by_machines = shared_by_machines
         self._folder = folder
         self._sinks = sinks
-        self._publishers: dict[str, SinkPublisher] = {}  # of the sinks whose run has begun
+        self._publishers: dict[str, SinkPublisher] = {}  # of the sinks with a run
         self._read_files = read_files
         self._locations = locations
         self._retry = retry
 
     def begin_run(self, topology: str, record: DecisionRecord, check_claim: Callable[[], None]) -> None:
-        """Let each sink prepare for the waves after `record`, and for that one if it is decided and not committed."""
+        """Let each sink prepare for the waves after `record`, and for its wave if that is decided but not committed."""
         is_pending = record.state.phase is Phase.COMMITTING
         for component, sink in self._sinks.items():
             pending = [file for file in record.outbox if is_pending and file.component == component]
@@ -63,7 +63,7 @@ class Outbox:
             self._publishers[component] = sink.begin_run(run)
 
     def end_run(self) -> None:
-        """Let each sink whose run has begun end it. Does not raise: the run has more to close."""
+        """Let each sink end its run. Does not raise: the caller has more to close."""
         while self._publishers:
             component, publisher = self._publishers.popitem()
             try:
@@ -72,11 +72,11 @@ class Outbox:
                 _log.warning("sink %r has failed to end its run", component, exc_info=True)
 
     def check_prepared(self, txid: int, files: Sequence[SinkFile]) -> None:
-        """Check that the driver sees the files of a round, so that no rows are decided that it cannot publish.
+        """Check that the driver sees the files of a round, so that it decides no rows that it cannot publish.
 
-        A machine that joined after the check before the run may have a disk of its own there. Costs one listing of the
-        round's folder; nothing where all tasks run on the driver's machine. Raises `WaveFailed` if a file is missing,
-        and `SinkUnavailable` if the folder cannot be listed.
+        A machine that joined after the check before the run may have its own disk there. Costs one listing of the
+        round's folder; nothing if all tasks run on the driver's machine. Raises `WaveFailed` if a file is missing, and
+        `SinkUnavailable` if the folder cannot be listed.
         """
         if not self._shared_by_machines:
             return
@@ -119,7 +119,7 @@ class Outbox:
             try:
                 sink.publish(record.txid, files, partial(self._read, {file.path: file for file in files}))
             except Exception as error:
-                check_claim()  # a newer driver has published these rows, and removed their files
+                check_claim()  # `Fenced` if a newer driver has published these rows and removed their files
                 if isinstance(error, AnchorboltError):
                     raise
                 text = user_traceback(error)
@@ -146,10 +146,10 @@ class Outbox:
         return self._publishers.get(component, self._sinks.get(component))
 
     def without_lost(self, record: DecisionRecord) -> DecisionRecord:
-        """Return the record without the files that are gone. Warn of each sink whose rows may not have been published.
+        """Return the record without files that are gone. Warn of each sink with rows that may be unpublished.
 
-        Only for a user who accepted a new query although the old checkpoint location is gone. Raises `StateUnavailable`
-        or `ConfigError` if nobody knows whether the files are gone, since their file system cannot be reached.
+        Call this only if the user accepted a new query, although the old checkpoint location is gone. Raises
+        `StateUnavailable` or `ConfigError` if the file system cannot be reached to check the files.
         """
         there: list[SinkFile] = []
         lost: dict[str, list[SinkFile]] = {}
@@ -191,12 +191,12 @@ class Outbox:
             return False
 
     def drop_round(self, fence: Fence) -> None:
-        """Remove what the tasks of a failed round wrote. What cannot be removed now is removed by `clean`."""
+        """Remove the files of a failed round. If that fails, `clean` removes them later."""
         with _later():
             self._folder.remove_tree(round_folder(fence))
 
     def clean(self, record: DecisionRecord, generation: int) -> None:
-        """Remove the files of this and older drivers, except the record's own; those that cannot be, the next time."""
+        """Remove the files of this and older drivers, except the record's. If that fails, the next call does it."""
         kept = {file.path.split("/")[-2] for file in record.outbox}
         with _later():
             for name in list(self._folder.names(OUTBOX)):

@@ -1,4 +1,4 @@
-"""The interface that an engine implements for the protocol, and the plain data that they exchange."""
+"""The interface that an engine implements for the protocol, and the plain data that pass through it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,19 +21,19 @@ class Batch:
 
     query_id: str  # id of the streaming query; empty on an engine without one
     batch_id: int  # counted from 0
-    offsets_digest: str = ""  # digest of the batch's offsets; empty where the source has none
+    offsets_digest: str = ""  # digest of the batch's offsets; empty if the source has none
 
 
 class Probe(NamedTuple):
-    """A step of the search for a tuple on which a worker dies, see `anchorbolt.engine.driver.isolation`."""
+    """A step of the search for a tuple that kills its worker, see `anchorbolt.engine.driver.isolation`."""
 
-    first: int  # tuples with roots from this one …
-    middle: int  # … to the one before this are sent, no others
-    end: int  # the tuples from there up to the one before this are reported: see `Others`
+    first: int  # only tuples with roots from `first` …
+    middle: int  # … up to, but not including, `middle` are sent
+    end: int  # tuples from `middle` up to, but not including, `end` are reported as `Others`
 
 
 class Others(NamedTuple):
-    """The tuples that a probe does not send, of one spout's task or of several; at least one."""
+    """The tuples that a probe does not send, of one or more spout tasks; at least one tuple."""
 
     lowest: int  # root
     highest: int
@@ -50,13 +50,13 @@ class Others(NamedTuple):
 
 
 class HandOff(NamedTuple):
-    """What a task of a late bolt keeps from the processing phase of a batch for its commit phase: a file.
+    """A file in which a task of a late bolt keeps data from a batch's processing phase for its commit phase.
 
     See `anchorbolt.transactional.batches.hand_off`.
     """
 
-    attempt: str  # of the task that has written it; it names the file
-    holds_instance: bool  # the pickled bolt; otherwise the blobs that the task received
+    attempt: str  # of the task that wrote it; part of the file's name
+    holds_instance: bool  # True for the pickled bolt, False for the blobs that the task received
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class BatchTry:
     """One try at a batch of a transactional topology, in one of its phases."""
 
     attempt: TransactionAttempt
-    fence: Fence  # of the processing phase; it names the folder of the hand-offs
+    fence: Fence  # of the processing phase; names the folder of the hand-offs
     committed: int  # the last committed txid when the try began
-    metadata: bytes | None = None  # packed, of a spout whose coordinator decides on the whole batch
+    metadata: bytes | None = None  # packed; if the spout's coordinator decides on the whole batch
     hand_offs: Mapping[TaskKey, HandOff] | None = None  # in the commit phase; None in the processing phase
 
 
@@ -77,15 +77,15 @@ class Round:
     txid: int
     fence: Fence
     committed: Mapping[str, Committed] = field(default_factory=dict)  # every namespace that was ever changed
-    # By task of a stateful bolt: its attempt in the last decided wave, also if that changed nothing.
+    # By task of a stateful bolt: its attempt in the last decided wave, even if it changed nothing.
     task_winners: Mapping[TaskKey, str] = field(default_factory=dict)
     ticks: frozenset[str] = frozenset()  # the bolts that get a tick tuple
     rolled_back: tuple[int, ...] = ()  # the `seq` of the fences of the latest rounds that were rolled back, ascending
     isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
-    checks: bool = False  # each emitted tuple is checked at once, so that a value that cannot be sent has its tuple
+    checks: bool = False  # check each emitted tuple at once, to find the tuple of a value that cannot be sent
     excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
     probe: Probe | None = None  # only some tuples are sent, and nothing is decided
-    suspects_tuples: bool = False  # so many executors were lost in this wave that a tuple may end them
+    suspects_tuples: bool = False  # so many executors were lost that a tuple may be the cause
     batch: BatchTry | None = None  # in a transactional topology
     columns: Mapping[str, bytes] = field(default_factory=dict)  # by sink: see `DecisionRecord.schemas`
 
@@ -104,21 +104,21 @@ class PreparedRound:
 
     winners: Mapping[str, Winner]  # by namespace: the attempts that changed state
     task_winners: Mapping[TaskKey, str]  # by task of a stateful bolt: the attempt that prepared
-    files: tuple[SinkFile, ...]  # what the sinks' tasks wrote to the outbox
-    reports: Sequence[Any]  # the engine's own: it adds them up when the wave has committed
-    acked: Acked = field(default_factory=dict)  # of the spouts that this run knows, see `DecisionRecord.acked`
+    files: tuple[SinkFile, ...]  # the files of the sinks' tasks in the outbox
+    reports: Sequence[Any]  # of the engine, which adds them up when the wave has committed
+    acked: Acked = field(default_factory=dict)  # of this run's spouts, see `DecisionRecord.acked`
     dead_letters: tuple[DeadLetter, ...] = ()
-    replayed: Mapping[str, str] = field(default_factory=dict)  # where this run looks, see `DecisionRecord.replayed`
+    replayed: Mapping[str, str] = field(default_factory=dict)  # for this run's locations, see `DecisionRecord.replayed`
     batch: bytes = b""  # see `DecisionRecord.batch`
     journals: frozenset[str] = frozenset()  # see `DecisionRecord.journals`
-    repeat: bool = False  # it has to be rolled back, and run again without the tuple trees that failed in it
+    repeat: bool = False  # roll it back, and run again without the failed tuple trees
 
 
 class Tasks(Protocol):
     """The tasks of the topology."""
 
     def prepare(self, current: Round) -> PreparedRound:
-        """Send the batch's data, and PREPARE behind it, through all tasks.
+        """Send the batch's data, then PREPARE, through all tasks.
 
         Called again for another round of the same batch. Raises any exception if the round as a whole failed.
         """
@@ -126,7 +126,7 @@ class Tasks(Protocol):
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
         """Send COMMIT or ROLLBACK to the tasks of bolts that have a hook for it. Raises `BoltError`.
 
-        They do not move the state of any task: see `namespaces`.
+        The tasks do not commit or roll back their state: see `namespaces`.
         """
 
 
@@ -136,8 +136,8 @@ class CommitTasks(Protocol):
     def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
         """Commit the winners of these namespaces; may be repeated.
 
-        Raises as `StateStorage.commit`, and `WaveFailed` if tasks were lost again and again. Then some namespaces may
-        have committed.
+        Raises as `StateStorage.commit`, and `WaveFailed` if tasks were lost too often. Then some namespaces may have
+        committed.
         """
 
 
@@ -149,7 +149,7 @@ class Layout:
     headers: Mapping[str, str] = field(default_factory=dict)  # by namespace: the configured format header
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt
     groupings: Mapping[str, Inputs] = field(default_factory=dict)  # per stateful bolt
-    columns: Mapping[str, bytes] = field(default_factory=dict)  # by sink: those that the author has declared
+    columns: Mapping[str, bytes] = field(default_factory=dict)  # by sink: the columns that the author declared
     schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt
     tasks: Mapping[str, TaskKey] = field(default_factory=dict)  # by namespace: the task that keeps its state there
     # The rich spouts by the ids of their tasks, if there are ackers; an empty name without stable message ids.

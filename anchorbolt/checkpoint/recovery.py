@@ -1,7 +1,7 @@
-"""Plans the recovery from the records and heads that a starting driver has read. Pure: the checkpoint spout acts.
+"""Plans the recovery from the records and heads that a starting driver has read. Pure: the checkpoint spout runs it.
 
 The store is checked against two witnesses: the decision record in it, and the record's copy at the checkpoint location.
-If they contradict each other, nothing is guessed: `StateRegressed`.
+If they contradict each other, the start fails with `StateRegressed`.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ class RecoveryPlan:
 
     record: DecisionRecord
     action: Action  # COMMIT rolls forward, ROLLBACK rolls back, INITSTATE leaves everything as it is
-    roll_forward: Mapping[str, Winner] = field(default_factory=dict)  # namespaces that still have to commit
-    leftovers: tuple[str, ...] = ()  # namespaces that hold attempts to be dropped
+    roll_forward: Mapping[str, Winner] = field(default_factory=dict)  # namespaces that must still commit
+    leftovers: tuple[str, ...] = ()  # namespaces with attempts to drop
 
     def outcome(self, *, is_new: bool) -> str:
         """Return the recovery's name for users; `is_new` means that the store has no decision record."""
@@ -50,15 +50,15 @@ def plan_recovery(
             leftovers.append(namespace)
     state = record.state
     if state.phase is Phase.COMMITTED and leftovers:
-        state = state.begin()  # attempts beside a COMMITTED record: a PREPARING that was interrupted
+        state = state.begin()  # attempts beside a COMMITTED record: an interrupted PREPARING
     return RecoveryPlan(record, state.recovery(), roll_forward, tuple(leftovers))
 
 
 class NamespaceVerdict(NamedTuple):
     """The actions of recovery in one namespace."""
 
-    winner: Winner | None  # the decided attempt that it still has to commit
-    has_leftovers: bool  # whether it holds attempts to be dropped
+    winner: Winner | None  # the decided attempt that it must still commit
+    has_leftovers: bool  # whether it holds attempts to drop
 
 
 def judge_namespace(record: DecisionRecord, namespace: str, head: NamespaceHead) -> NamespaceVerdict:
@@ -84,7 +84,7 @@ def judge_namespace(record: DecisionRecord, namespace: str, head: NamespaceHead)
 def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) -> DecisionRecord:
     """Return the decision record to continue from.
 
-    Raises `StateRegressed` if the store's record is missing, older than the copy, or another decision.
+    Raises `StateRegressed` if the store's record is missing, is older than the copy, or has another decision.
     """
     if copied is None:
         return stored or DecisionRecord()
@@ -101,8 +101,8 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
 def check_same_decision(record: DecisionRecord, stored: DecisionRecord | None, copied: DecisionRecord | None) -> None:
     """Check that no other driver has decided anything since this driver's last decision.
 
-    `record` is what this driver decided or found last. The phase does not count: a store that lost only the mark that
-    a decision was committed has lost nothing.
+    `record` is the last record that this driver wrote or found. The phase is not compared: a store that lost only the
+    mark COMMITTED has lost no data.
     """
     known = agreed_record(stored, copied)
     if stored is not None and _decision(known) == _decision(record):
@@ -131,7 +131,7 @@ def bound_to_query(record: DecisionRecord, query_id: str) -> DecisionRecord:
 
 
 def check_sequence(record: DecisionRecord, batch_id: int) -> None:
-    """Refuse a batch that is neither the committed one again nor the next: Spark itself never runs another."""
+    """Refuse a batch that is neither the last committed one nor the next: Spark itself never runs any other."""
     # An older batch: Spark may now plan other data under this number than the data that was committed.
     if batch_id < record.batch_id:
         raise QueryChanged(

@@ -1,8 +1,8 @@
 """The checkpoint spout `$checkpointspout`: drives every transaction through the topology, and recovers after a crash.
 
-It runs the steps: `state_machine` lists which are allowed, `recovery` and `startup` judge what a starting driver finds,
-and a `Transaction` executes each step. The driver moves the state of every task (`namespaces`), or has executors do it;
-COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
+It runs the steps. `state_machine` lists the allowed steps, `recovery` and `startup` check the records and heads at a
+start, and a `Transaction` executes each step. The driver commits or rolls back the state of every task (`namespaces`),
+or lets executors commit it. COMMIT and ROLLBACK are sent to a task only if its bolt has a hook for them.
 """
 
 import logging
@@ -35,7 +35,7 @@ from anchorbolt.util.retry import RetryPolicy
 _log = logging.getLogger("anchorbolt.checkpoint")
 
 _FINAL = (errors.StateCorrupted, errors.CodecMismatch, errors.ConfigError, errors.QueryChanged, errors.TopologyError)
-"""Errors that another round of the same batch cannot cure."""
+"""Errors that another round of the same batch cannot fix."""
 
 FAILURES_KEPT = 10
 _READS = 5
@@ -46,7 +46,7 @@ _PAUSE_S = 0.3
 class RecoveryReport:
     """The result of a driver's start."""
 
-    generation: int  # that the driver claimed, from 1
+    generation: int  # the driver's, counted from 1
     txid: int  # the last committed transaction after recovery; -1 before the first
     action: str  # `rolled forward`, `rolled back`, `resumed` if there was nothing to do, `started` for a new topology
     ms: float
@@ -59,7 +59,7 @@ class CommittedWave:
     txid: int
     batch_id: int
     rounds: int  # 1 if nothing failed
-    losses: int  # of the rounds before the last: those that failed because Spark or the network lost something
+    losses: int  # of the rounds before the last, the number that failed by a loss of Spark or the network
     round_failures: Sequence[FailedRound]  # the first ten
     reports: Sequence[Any]
     dead_letters: Sequence[DeadLetter]
@@ -73,7 +73,7 @@ class CheckpointSpout:
     """Drives one topology's transactions, one at a time. Not thread-safe."""
 
     def __init__(self, run: Run, retry: RetryPolicy, *, max_batch_retries: int, extra_rounds: int = 0) -> None:
-        """Create it; a wave that fails for good has `extra_rounds` more, to leave out what fails."""
+        """Create it; a wave that fails for good gets `extra_rounds` more, to leave out the failing tuples."""
         self._run = run
         self._retry = retry
         self._max_batch_retries = max_batch_retries
@@ -89,12 +89,12 @@ class CheckpointSpout:
 
     @property
     def current_wave(self) -> CurrentWave | None:
-        """The wave that runs now; None between two waves. May be asked on any thread."""
+        """The wave that runs now; None between two waves. May be read on any thread."""
         return self._current
 
     @property
     def waiting(self) -> dict[str, float]:
-        """What the run waits for now, such as its store, and for how many seconds. May be asked on any thread."""
+        """What the run waits for now, such as its store, and the seconds so far. May be read on any thread."""
         return self._retry.waiting
 
     @property
@@ -103,21 +103,21 @@ class CheckpointSpout:
 
     @property
     def must_recover(self) -> bool:
-        """Whether a wave has failed behind its decision: no wave can follow before the next `recover`.
+        """Whether a wave has failed after its decision: no wave can follow before the next `recover`.
 
-        Ask between two waves: during a wave it is True from the decision to the commit.
+        Read this between two waves: during a wave it is True from the decision to the commit.
         """
         return self.record.state.phase is Phase.COMMITTING
 
     def recover(self, query_id: str = "", *, accept_new: bool = False, accept_loss: bool = False) -> RecoveryReport:
-        """Claim the topology, fence off every older driver, and finish or undo what a dead one left behind.
+        """Claim the topology, fence off every older driver, and finish or undo the last wave of a dead driver.
 
-        `query_id` is the streaming query at the checkpoint location, empty for a new location. With `accept_new` it
-        need not be the query that the state came from. With `accept_loss` the topology may leave state behind.
+        `query_id` is the streaming query at the checkpoint location, empty for a new location. With `accept_new` it may
+        differ from the query of the state. With `accept_loss` the topology may leave state behind.
 
-        Raises the first reason to refuse the start. The checks of `startup` run before anything is written, and those
-        of the namespaces again after the claim. A decided wave whose sink is gone is refused later, when its rows are
-        published.
+        Raises the first reason to refuse the start. The checks of `startup` run before anything is written, and the
+        checks of the namespaces again after the claim. A decided wave for a removed sink is refused later, when its
+        rows are published.
         """
         started = perf_counter()
         log, layout, outbox = self._run.log, self._run.layout, self._run.outbox
@@ -166,8 +166,8 @@ class CheckpointSpout:
     def _record_ackers(self) -> None:
         """Write a higher number of ackers into the record, before any of them stages an update.
 
-        If this driver dies in its first wave, its successor may run with fewer ackers. Only the record tells it where
-        there may be something to roll back.
+        If this driver dies in its first wave, its successor may run with fewer ackers. Only the record tells it which
+        ackers may have updates to roll back.
         """
         ackers = self._run.layout.parallelism.get(ACKER_ID, 0)
         if ackers > self.record.parallelism.get(ACKER_ID, 0):
@@ -175,9 +175,9 @@ class CheckpointSpout:
             self._run.log.write(self._last.record)
 
     def bind_query(self, query_id: str, *, accept_new: bool = False) -> None:
-        """Bind the run to a streaming query; an empty id means a query that Spark has yet to create.
+        """Bind the run to a streaming query; an empty id means a query that Spark has not created yet.
 
-        Raises `QueryChanged` if the state was computed from another query, and `accept_new` is not set.
+        Raises `QueryChanged` if the state was computed from another query, unless `accept_new` is set.
         """
         problem = None if accept_new else query_problem(self.record, query_id)
         if problem is not None:
@@ -185,10 +185,10 @@ class CheckpointSpout:
         self._last.record = bound_to_query(self.record, query_id)
 
     def is_committed(self, batch: Batch) -> bool:
-        """Return whether a batch is part of the state already, and so must be skipped.
+        """Return whether a batch is already part of the state, and must be skipped.
 
-        Raises `Fenced`, `QueryChanged` or `StateRegressed` if it neither follows the last committed batch nor is that
-        batch again, with the same offsets.
+        Raises `Fenced`, `QueryChanged` or `StateRegressed` unless it is the batch after the last committed one, or that
+        one with the same offsets.
         """
         record = self.record
         if record.query_id != batch.query_id:
@@ -209,12 +209,12 @@ class CheckpointSpout:
         return batch.batch_id <= record.batch_id
 
     def run_wave(self, batch: Batch) -> CommittedWave:
-        """Run one batch as one transaction, in at most `max_batch_retries` + 1 rounds, and the extra ones.
+        """Run one batch as one transaction, in at most `max_batch_retries` + 1 rounds, plus the extra rounds.
 
-        Rounds that fail because the store does not answer do not count; only time bounds them. Nor do rounds in which
-        Spark or the network lost something, while the patience of `Losses` lasts; nor rounds that are repeated without
-        failed tuple trees: each leaves out some. If this raises, either nothing of the wave is committed, or the wave
-        is decided and the next `recover` commits it.
+        Three kinds of rounds do not count: rounds that fail because the store does not answer, limited only by time;
+        rounds with losses of Spark or the network, within the patience of `Losses`; and rounds that are repeated
+        without failed tuple trees, of which each leaves out some. If this raises, either nothing of the wave is
+        committed, or the wave is decided and the next `recover` commits it.
         """
         try:
             return self._run_wave(batch)
@@ -238,7 +238,7 @@ class CheckpointSpout:
                     break
                 transaction.roll_back()
             except errors.Fenced:
-                self._run.log.abandon()  # another driver may hold the fence, so there is nothing to release
+                self._run.log.abandon()  # another driver may hold the fence, so do not release it
                 raise
             except NOT_OURS_ANY_MORE:
                 raise
@@ -247,7 +247,7 @@ class CheckpointSpout:
                 failed_rounds = (*current.failures, failed)[:FAILURES_KEPT]
                 self._current = current = replace(current, failure=failed.reason, failures=failed_rounds)
                 transaction.roll_back()
-                # A store that does not answer is not the batch's fault: it costs time, but none of the retries.
+                # A store that does not answer is not the batch's fault: it costs time, but no retry.
                 if isinstance(error, errors.StateUnavailable) and backoff.sleep_or_give_up(error):
                     continue
                 if losses.bear(error, f"txid {transaction.txid}"):
@@ -281,7 +281,7 @@ class CheckpointSpout:
         )
 
     def _warn(self, txid: int, failures: int, error: errors.AnchorboltError) -> None:
-        """Log a failed round in one line. The whole error is shown if the wave fails for good."""
+        """Log a failed round in one line. The error is shown in full if the wave fails for good."""
         tries = self._max_batch_retries + 1
         following = "is tried again" if failures < tries else "goes on without what fails"
         _log.warning(
@@ -295,19 +295,19 @@ class CheckpointSpout:
         )
 
     def keep_acked(self, known: Acked) -> None:
-        """Write into the record that these spouts have told their sources of all other acks.
+        """Keep only these acks of the spouts in the record, because the sources know of all others.
 
-        Does nothing if nothing changes, or if a wave has failed behind its decision: only the next `recover` may write
-        then.
+        Does nothing if nothing changes, or if a wave has failed after its decision: then only the next `recover` may
+        write.
         """
         if not self.must_recover and self.record.acked_after(known) != self.record.acked:
             self._write_again(self.record.with_acked(known))
 
     def begin_batches(self, *, waits: bool) -> None:
-        """Note that from now on batches of a transactional topology may be committed; call it before the first wave.
+        """Note that from now on batches of a transactional topology may be committed; call this before the first wave.
 
-        `waits` says whether a batch was begun that is not committed. Raises `TopologyError` if a committer with a
-        journal may have begun to commit it with another number of tasks.
+        `waits` says whether a batch was begun but not committed. Raises `TopologyError` if a committer with a journal
+        may have begun to commit it with another number of tasks.
         """
         record, committers = self.record, self._run.layout.committers
         if waits:
@@ -316,17 +316,17 @@ class CheckpointSpout:
             self._write_again(record.with_committers(committers))
 
     def end_batches(self) -> None:
-        """Note that no batch is being committed any more; call it when a run has ended well and no batch waits."""
+        """Note that no batch is being committed any more; call this after a run without an error, if no batch waits."""
         if self.record.committers:
             self._write_again(self.record.with_committers({}))
 
     def _write_again(self, record: DecisionRecord) -> None:
-        self._run.log.next_fence()  # so that the write before, if it comes again later, is refused
+        self._run.log.next_fence()  # so that a late repetition of the write before is refused
         self._last.record = record
         self._run.log.write(record)
 
     def check_not_overtaken(self) -> None:
-        """Check at the end of a run that no newer driver has come: without a wave to run, nothing else notices."""
+        """Check at the end of a run that no newer driver has come: without a wave, nothing else checks it."""
         self._run.log.check_not_overtaken()
 
     def close(self) -> None:
@@ -337,7 +337,7 @@ class CheckpointSpout:
         self._run.log.close()
 
     def _refuse_early(self, query_id: str, *, accept_new: bool, accept_loss: bool) -> None:
-        """Check everything before anything is written, the fence included.
+        """Check everything before anything is written, even the fence.
 
         While an older driver commits, a store can look inconsistent. So a refusal counts only if the records have not
         changed meanwhile.

@@ -1,4 +1,4 @@
-"""The reasons to refuse a start that the records and the heads show, as one list. Pure.
+"""Lists the reasons to refuse a start that the records and the heads show. Pure.
 
 A start raises the first; `anchorbolt state explain` shows all.
 """
@@ -20,24 +20,24 @@ from anchorbolt.streams.declaration import ACKER_ID
 
 @dataclass(frozen=True)
 class Found:
-    """What a start judges: the record, its copy, the query at the checkpoint location, and the heads."""
+    """The input of the checks: the record, its copy, the query at the checkpoint location, and the heads."""
 
     stored: DecisionRecord | None  # the decision record in the store
     copied: DecisionRecord | None  # its copy at the checkpoint location
-    query_id: str | None  # of the checkpoint location: empty if it is new, None if it is not to be judged
+    query_id: str | None  # of the checkpoint location: empty if it is new, None to skip its check
     heads: Mapping[str, NamespaceHead] = field(default_factory=dict)
     record_namespace: str = ""
     generation: int = 0  # of the record's namespace, read after `heads`
 
 
 def startup_problems(layout: Layout, found: Found, *, accept_new: bool = False) -> Iterator[AnchorboltError]:
-    """Yield every reason to refuse the start of a topology, the records' before the namespaces'."""
+    """Yield every reason to refuse the start of a topology, first from the records, then from the namespaces."""
     yield from record_problems(layout, found, accept_new=accept_new)
     yield from namespace_problems(layout, found)
 
 
 def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterator[AnchorboltError]:
-    """Yield the reasons that the two records and the checkpoint location give."""
+    """Yield the reasons from the two records and the checkpoint location."""
     for each, where in ((found.stored, "state store"), (found.copied, "checkpoint location")):
         if each is not None and each.topology not in ("", layout.topology):
             yield QueryChanged(
@@ -80,10 +80,10 @@ def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterat
 
 
 def committer_problems(record: DecisionRecord, committers: Mapping[str, int]) -> Iterator[AnchorboltError]:
-    """Yield the reasons not to try a batch again that an earlier run may have begun to commit.
+    """Yield the reasons not to retry a batch that an earlier run may have begun to commit.
 
-    The journal of a committer's task names the keys that this task has updated. With another number of tasks a key may
-    belong to another one. Before the first commit, nobody knows which committers have a journal.
+    The journal of a committer's task names the keys that this task has updated. With another number of tasks, a key may
+    belong to another task. Before the first commit, it is unknown which committers have a journal.
     """
     for component, tasks in committers.items():
         before = record.committers.get(component, tasks)
@@ -128,7 +128,7 @@ def query_problem(record: DecisionRecord, query_id: str) -> QueryChanged | None:
 
 
 def namespace_problems(layout: Layout, found: Found) -> Iterator[AnchorboltError]:
-    """Yield the reasons that the namespaces give."""
+    """Yield the reasons from the namespaces."""
     try:
         record = agreed_record(found.stored, found.copied)
     except StateRegressed as problem:

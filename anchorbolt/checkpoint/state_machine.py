@@ -7,8 +7,7 @@ COMMITTED(t-1) ──────▶  PREPARING(t)  ─────────�
 
 A failed round is rolled back, and PREPARING(t) starts again with another round. On recovery, PREPARING is rolled back,
 COMMITTING is committed again (rolled forward), and COMMITTED is initialised. This follows Storm's `CheckPointState`.
-Unlike in Storm, PREPARING is never written down: staged attempts beside a COMMITTED record are a PREPARING(t) that was
-interrupted.
+Unlike in Storm, PREPARING is never stored: staged attempts beside a COMMITTED record show an interrupted PREPARING(t).
 """
 
 from __future__ import annotations

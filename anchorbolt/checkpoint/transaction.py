@@ -42,21 +42,21 @@ class Run:
     tasks: Tasks
     namespaces: Namespaces
     outbox: Outbox
-    dead_letters: DeadLetterWriter | None = None  # None if none are kept
+    dead_letters: DeadLetterWriter | None = None  # None without dead letters
 
 
 class Transaction:
     """The transaction of one wave.
 
-    Until it is decided, `record`, `task_winners` and `committed` are those of the previous transaction.
+    Until the decision, `record`, `task_winners` and `committed` are those of the previous transaction.
     """
 
     def __init__(
         self,
         run: Run,
         record: DecisionRecord,
-        task_winners: Mapping[TaskKey, str],  # by task of a stateful bolt, also of those that changed nothing
-        committed: Mapping[str, Committed],  # by namespace, the transaction that is committed there now
+        task_winners: Mapping[TaskKey, str],  # by task of a stateful bolt, even if it changed nothing
+        committed: Mapping[str, Committed],  # the last committed transaction, by namespace
     ) -> None:
         self._run = run
         self.state: CheckpointState = record.state
@@ -65,7 +65,7 @@ class Transaction:
         self.committed = committed
         self.fence: Fence = NO_FENCE  # of the current round
         self._rolled_back: tuple[int, ...] = ()  # see `Round.rolled_back`
-        self._columns: Mapping[str, bytes] = record.schemas  # that the tasks of the next round know
+        self._columns: Mapping[str, bytes] = record.schemas  # for the tasks of the next round
         self.suspects_tuples = False  # see `Round.suspects_tuples`
 
     @property
@@ -80,7 +80,7 @@ class Transaction:
         return following
 
     def prepare(self, batch: Batch) -> tuple[PreparedRound, DecisionRecord]:
-        """Run a round; return what the tasks prepared, and the decision that follows from it.
+        """Run a round; return the prepared round, and the decision for it.
 
         If it raises, the round failed, and `roll_back` must follow.
         """
@@ -91,7 +91,7 @@ class Transaction:
         self._run.outbox.check_prepared(self.txid, prepared.files)
         columns, problem = _with_columns_of(self._columns, prepared.files)
         if problem and columns != self._columns:
-            # Only the tasks know the tuple whose value does not fit: they find it if they know the columns beforehand.
+            # Only the tasks can find the tuple that does not fit, if they get the columns before the round.
             self._columns = columns
             return replace(prepared, repeat=True), self.record
         if problem:
@@ -103,7 +103,7 @@ class Transaction:
         return prepared, self._decision(batch, prepared, columns)
 
     def decide(self, record: DecisionRecord, task_winners: Mapping[TaskKey, str]) -> None:
-        """Make the decision durable. From here on the transaction can only be committed."""
+        """Write the decision durably. From here on the transaction can only be committed."""
         self._run.log.decide(record)
         self.state = record.state
         self.record = record
@@ -131,15 +131,15 @@ class Transaction:
             self._run.outbox.clean(done, fence.generation)
 
     def roll_back(self) -> None:
-        """Drop what the failed round staged, and raise the fence everywhere: its tasks can do no more harm."""
+        """Drop the staged updates of the failed round, and raise the fence everywhere, so that its tasks do no harm."""
         reach(FaultPoint.ROUND_FAILED, txid=self.txid)
         self._rolled_back = (*self._rolled_back, self.fence.seq)[-ROLLED_BACK_KEPT:]
-        # First of all: a driver that was overtaken must not write, nor take its successor's changes for lost data.
+        # First: an overtaken driver must not write, and must not mistake its successor's changes for lost data.
         self._run.log.check_unchanged(self.record)
         self._run.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
         self._run.namespaces.roll_back(self._run.log.next_fence())
         reach(FaultPoint.ROLLED_BACK, txid=self.txid)
-        self.task_winners = {}  # where trees are tracked, no stateful instance is used again after a failed round
+        self.task_winners = {}  # if trees are tracked, no stateful instance is reused after a failed round
         self._run.outbox.drop_round(self.fence)
 
     def _write_dead_letters(self, record: DecisionRecord) -> None:
@@ -198,7 +198,7 @@ class Transaction:
 def _with_columns_of(known: Mapping[str, bytes], files: Sequence[SinkFile]) -> tuple[dict[str, bytes], str]:
     """Return the columns of every sink after these files, and the first problem; empty if there is none.
 
-    If two tasks have inferred types of a new column that nothing has in common, the first one's counts.
+    If two tasks have inferred incompatible types for a new column, the first type is used.
     """
     columns, problem = dict(known), ""
     for file in files:

@@ -1,9 +1,9 @@
 """Runs topologies. Has the public names of `anchorbolt.run`, too: `LocalCluster`, `SparkCluster` and the handle.
 
-A room imports only rooms below it. From the bottom: `plan` says which task runs where. `task` executes one task of a
-round, from decoded blobs to its report. `spouts` hosts the spouts that the driver runs itself. `driver` implements the
-port of `anchorbolt.checkpoint`, the rounds, and runs the waves. `spark` and `local` run the tasks. The public names are
-imported on first use: a Spark worker needs none of them, and `LocalCluster` does not need Spark.
+A room imports only rooms below it. From the bottom: `plan` assigns tasks to stages and partitions. `task` executes one
+task of a round, from decoded blobs to its report. `sources` hosts the spouts that the driver runs itself. `driver`
+implements the port of `anchorbolt.checkpoint`, the rounds, and runs the waves. `spark` and `local` run the tasks. The
+public names are imported on first use: a Spark worker needs none of them, and `LocalCluster` does not need Spark.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class Opened(NamedTuple):
     """Trees that a spout's task opened. The message ids are in the order of the emits: it is slow to sort them."""
 
     roots: Roots
-    places: Numbers  # beside `roots`: which of the message ids it has
-    bounds: Numbers  # where each packed message id begins in `msg_ids`, and at last where the last one ends
+    places: Numbers  # for each root: the index of its message id
+    bounds: Numbers  # the start of each packed message id in `msg_ids`, then the end of the last
     msg_ids: bytes  # all of them together
 
     def msg_ids_at(self, positions: NDArray[np.intp]) -> list[bytes]:
@@ -48,22 +48,22 @@ class Contribution(NamedTuple):
 
     task_id: int
     roots: Roots = NO_ROOTS
-    xors: Roots = NO_ROOTS  # beside `roots`: XOR of the ids of tuples newly held or released; never zero
-    held: Roots = NO_ROOTS  # trees with a tuple that was executed in this wave, and neither acked nor failed
-    reset: Roots = NO_ROOTS  # trees that get the whole time-out again
-    expired: Roots = NO_ROOTS  # trees whose time is over
+    xors: Roots = NO_ROOTS  # for each root: XOR of the ids of tuples newly held or released; never zero
+    held: Roots = NO_ROOTS  # trees with a tuple of this wave that was neither acked nor failed
+    reset: Roots = NO_ROOTS  # trees whose time-out starts again
+    expired: Roots = NO_ROOTS  # trees that have timed out
     failed: Sequence[Failed] = ()
     opened: Opened | None = None  # if the task is a spout's
 
     @property
     def size(self) -> int:
-        """How many roots all parts have together."""
+        """The number of roots in all parts together."""
         arrays = [self.roots, self.held, self.reset, self.expired]
         arrays += [failed.roots for failed in self.failed]
         return sum(map(len, arrays)) + (0 if self.opened is None else len(self.opened.roots))
 
     def between(self, first: int | None, end: int | None) -> "Contribution":
-        """Return the news about the roots from `first` to the one before `end`; None is no limit. Copies no array."""
+        """Return the news about the roots from `first` until before `end`; None is no limit. Copies no array."""
 
         def cut(roots: Roots) -> slice:
             start = 0 if first is None else int(np.searchsorted(roots, np.uint64(first)))
@@ -87,7 +87,7 @@ class Contribution(NamedTuple):
 
 
 def encode_blob(news: Contribution) -> bytes:
-    """Encode the news for one acker; without any, this is 14 to 16 bytes."""
+    """Encode the news for one acker; without news this takes 14 to 16 bytes."""
     arrays = [_root_bytes(roots) for roots in (news.roots, news.xors, news.held, news.reset, news.expired)]
     failed = [[each.component, each.task_index, each.reason, _root_bytes(each.roots)] for each in news.failed]
     opened = None

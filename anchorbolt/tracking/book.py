@@ -1,6 +1,6 @@
-"""The book of messages: where each message of a run's rich spouts is, from its emit until its source knows of its end.
+"""Tracks each message of a run's rich spouts from its emit until its source knows of its ack or fail.
 
-Not thread-safe, but for what `Redelivery` is asked. No clock: the caller says what time it is.
+Not thread-safe, except `Redelivery`. Has no clock: the caller passes the time.
 """
 
 from collections import Counter, defaultdict
@@ -30,11 +30,11 @@ class LeftTree(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """What a committed wave settles."""
+    """The messages that a committed wave settles."""
 
     of_wave: Mapping[Emitter, Settlement]
-    buried: Mapping[Emitter, int]  # how many of the acked messages are dead letters
-    to_tell: Sequence[tuple[TaskKey, Settlement]]  # what each task has to tell its source
+    buried: Mapping[Emitter, int]  # the number of dead letters among the acked messages
+    to_tell: Sequence[tuple[TaskKey, Settlement]]  # the acks and fails that each task passes to its source
 
 
 class MessageBook:
@@ -54,27 +54,27 @@ class MessageBook:
     def __init__(
         self,
         run_id: str,
-        tasks: Mapping[int, TaskKey],  # all that have an id, by that
-        spouts: Mapping[str, bool],  # the rich spouts, and whether each has stable message ids
+        tasks: Mapping[int, TaskKey],  # all tasks with an id, by id
+        spouts: Mapping[str, bool],  # the rich spouts: whether each has stable message ids
         *,
         timeout_s: float | None,
         excludes: bool,
-        max_retries: int | None,  # of a message, before it is a dead letter; None if there are none
+        max_retries: int | None,  # of a message, before it becomes a dead letter; None without dead letters
     ) -> None:
         self._tasks = tasks
         self._spouts = spouts
         self._in_flight = InFlight(run_id, tasks, timeout_s, excludes=excludes)
         stable = {component for component, is_stable in spouts.items() if is_stable}
         self._failed = None if max_retries is None else FailedMessages(max_retries, stable)
-        # By spout with stable message ids, also by one that this run leaves out and that has messages in flight.
+        # By spout with stable message ids; includes a removed spout that has messages in flight.
         self._redeliveries: dict[str, Redelivery] = {}
-        self._acked: dict[str, list[DecidedPart]] = {}  # by spout: what the last decision acks
+        self._acked: dict[str, list[DecidedPart]] = {}  # by spout: the messages that the last decision acks
         self._buried = Counter[Emitter]()  # messages that the last decision acks as dead letters
 
     def inherit(self, trees: Sequence[LeftTree], acked: Sequence[AckedMessages], now: float) -> Mapping[str, int]:
         """Take over the open trees of earlier runs, and the messages that their last decision acks.
 
-        Returns how many messages are in flight of each spout that this run leaves out.
+        Returns the number of messages in flight for each removed spout.
         """
         absent = Counter(each.spout for each in trees if each.spout not in self._spouts)
         self._in_flight.inherit(((each.root, each.spout) for each in trees), now, absent=absent)
@@ -86,49 +86,49 @@ class MessageBook:
         return absent
 
     def redelivery(self, component: str) -> Redelivery | None:
-        """Return the messages of a spout with stable message ids; None for another one."""
+        """Return the messages of a spout with stable message ids; None for any other spout."""
         return self._redeliveries.get(component)
 
     @property
     def excluded(self) -> frozenset[int]:
-        """Roots of the wave that failed in an earlier round of it."""
+        """Roots of the wave that failed in one of its earlier rounds."""
         return self._in_flight.excluded
 
     @property
     def expired(self) -> Roots:
-        """Trees of earlier waves whose time is over in this wave."""
+        """Trees of earlier waves that time out in this wave."""
         return self._in_flight.expired
 
     def has_expired(self, now: float) -> bool:
-        """Return whether the time of a tree is over that is open between two waves."""
+        """Return whether a tree has timed out. Called between two waves."""
         return self._in_flight.has_expired(now)
 
     @property
     def oldest_since(self) -> float | None:
-        """When the oldest message was emitted that no spout holds any more; None without one. For any thread."""
+        """When the oldest message in flight that a wave has taken in was emitted; None without one. For any thread."""
         return self._in_flight.oldest_since
 
     def begin(self, taken: Mapping[int, Sequence[Chunk]], now: float) -> Mapping[int, Sequence[RootedChunk]]:
-        """Draw the roots of a wave's messages, by the id of the spout's task; exclude those that failed too often."""
+        """Draw the roots of a wave's messages, by the spout's task id; exclude messages that failed too often."""
         rooted = self._in_flight.begin(taken, now)
         if self._failed is not None and self._failed.has_dead:
             self._in_flight.leave_out(self._is_dead)
         return rooted
 
     def judge(self, verdicts: Sequence[Verdict]) -> bool:
-        """Take the verdicts of a round; return whether it is to be repeated without the trees that failed in it."""
+        """Take the verdicts of a round; return whether it must be repeated without the trees that failed in it."""
         return self._in_flight.judge(verdicts)
 
     def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
-        """Exclude trees of the wave from its next round on; return those that are not of rich spouts."""
+        """Exclude trees of the wave from its next round on; return the trees that are not of rich spouts."""
         return self._in_flight.exclude(failed)
 
     def exclude_for_good(self, root: int, reason: str) -> bool:
-        """Exclude a tree of the wave, not to be tried again; return whether it is of a rich spout."""
+        """Exclude a tree of the wave without another try; return whether it is of a rich spout."""
         return self._in_flight.exclude_for_good(root, reason)
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
+        """Return the dead letters of the last round. Must be called before `acked`, which includes dead letters."""
         if self._failed is None:
             return []
         settlements = self._in_flight.settlements()
@@ -138,7 +138,7 @@ class MessageBook:
         return letters
 
     def acked(self) -> Acked:
-        """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""
+        """Return the acks to store with the decision of the last round, see `DecisionRecord.acked`."""
         acked: defaultdict[str, list[Any]] = defaultdict(list)
         for (component, _), settlement in self._in_flight.settlements().items():
             acked[component] += settlement.acked
@@ -158,7 +158,7 @@ class MessageBook:
         for (component, index), settlement in settlements.items():
             if component in self._redeliveries:
                 failed[component] += settlement.failed
-            elif index is not None:  # else of an earlier run: its source knows nothing of that delivery any more
+            elif index is not None:  # otherwise of an earlier run: its source has forgotten that delivery
                 to_tell.append(((component, index), settlement))
         for component, redelivery in self._redeliveries.items():
             told = redelivery.settle(self._acked.get(component, ()), failed[component])
@@ -166,12 +166,12 @@ class MessageBook:
         return Settled(settlements, self._buried, to_tell)
 
     def unconfirmed(self) -> Acked:
-        """Return the acked messages whose sources may not know it yet."""
+        """Return the acked messages that the sources have not confirmed yet."""
         return self._none_acked() | {name: each.unconfirmed() for name, each in self._redeliveries.items()}
 
     @property
     def awaits_sources(self) -> bool:
-        """Whether a spout of this run has yet to tell its source of acks."""
+        """Whether a source of this run's spouts has not confirmed all acks yet."""
         unconfirmed = self.unconfirmed()
         return any(unconfirmed[name] for name in self._spouts)
 

@@ -1,4 +1,4 @@
-"""Collects what one task adds to the tuple trees in one wave: one blob for each acker, at the wave's end."""
+"""Collects one task's additions to the tuple trees in one wave: one blob for each acker, at the wave's end."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Shares = list[Positions | slice]
 class Contributions:
     """The news of one task in one wave. Make a new object for each attempt. Not thread-safe.
 
-    Arrays that are passed in are kept: do not change them.
+    It keeps the arrays that it gets: do not change them.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Contributions:
         self._opened: list[tuple[Roots, Sequence[bytes]]] = []
 
     def hold(self, roots: Roots, ids: Roots) -> None:
-        """Add tuples that the task received in this wave, and neither acked nor failed.
+        """Add tuples that the task received in this wave and has neither acked nor failed.
 
         Args:
             roots: The roots of each tuple, one tuple after the other.
@@ -42,26 +42,26 @@ class Contributions:
         self._pairs.append((roots, ids))
 
     def release(self, roots: Roots, ids: Roots) -> None:
-        """Take away tuples that the task held since an earlier wave, and acked in this one: once each, as in `hold`."""
+        """Remove tuples that the task held since an earlier wave and acked in this wave: each once, as in `hold`."""
         self._pairs.append((roots, ids))
 
     def fail(self, root: int, component: str, task_index: int, reason_text: str) -> None:
-        """Fail the tree of `root`; the first failure of a tree in a task is the one that is kept.
+        """Fail the tree of `root`; a task keeps only the first failure of a tree.
 
         Args:
             root: The tree.
-            component: Id of the component that failed a tuple of it.
+            component: Id of the component that failed a tuple of the tree.
             task_index: Index of the task in the component.
             reason_text: The reason, for the log; cut after 4,000 characters.
         """
         if root not in self._failed:
-            # Text from an exception may hold half characters, which no message takes.
+            # Text of an exception may hold lone surrogates, which cannot be encoded.
             reason = printable(reason_text[:_REASON_CHARACTERS])
             cause = component, task_index, reason
             self._failed[root] = self._causes.setdefault(cause, cause)
 
     def reset(self, root: int) -> None:
-        """Give the tree of `root` the whole time-out again."""
+        """Start the time-out of the tree of `root` again."""
         self._reset.add(root)
 
     def open_trees(self, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
@@ -69,23 +69,23 @@ class Contributions:
 
         Args:
             roots: The roots, each new and different from all others.
-            packed_msg_ids: Beside each root, the message's id in the form in which it comes back.
+            packed_msg_ids: For each root, the packed id of its message.
         """
         self._opened.append((roots, packed_msg_ids))
 
     def expire(self, roots: Roots) -> None:
-        """End the time of trees that are open since earlier waves."""
+        """Time out trees that are open since earlier waves."""
         self._expired = union_of([self._expired, roots])
 
     def blobs(self, ackers: int, task_id: int) -> list[bytes]:
-        """Return a blob for each acker, in the order of their indices; one without news is a few bytes.
+        """Return a blob for each acker, in the order of their indices; without news, a blob takes a few bytes.
 
-        A root is left out if its XOR is zero and there is nothing else to say about it.
+        Leaves out a root if its XOR is zero and there is no other news about it.
 
         Args:
             ackers: The number of ackers, from 1 to 65,535.
-            task_id: The id of this task, below 65,536; the ledger names it as the holder of what it holds, and as
-                the spout's task of what it opened.
+            task_id: The id of this task, below 65,536. The ledger stores it as the holder of the tuples that it holds,
+                and as the spout's task of the trees that it opened.
         """
         assert 0 <= task_id < MOST_TASKS, f"task id {task_id} needs more than 2 bytes"
         roots, xors = xor_by_root(*map(np.concatenate, zip(*self._pairs, strict=True)))

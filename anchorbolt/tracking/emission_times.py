@@ -1,6 +1,6 @@
-"""When the messages of trees that stay open after their wave were emitted. Pure.
+"""Keeps the emit times of messages with trees that stay open after their wave. Pure.
 
-A spout may emit a million tuples a second, so not each has a time of its own: it has that of its chunk's first tuple.
+A spout may emit a million tuples a second, so a tuple gets the time of its chunk's first tuple.
 """
 
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ Times = NDArray[np.float64]
 
 
 class OpenTrees:
-    """When the messages of open trees were emitted: 16 bytes for each tree.
+    """The emit times of messages with open trees: 16 bytes for each tree.
 
     Attributes:
-        oldest: When the oldest message was emitted; None if no tree is open. May be read on any thread.
+        oldest: The emit time of the oldest message; None if no tree is open. May be read on any thread.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class OpenTrees:
             kept.append((stay, np.full(len(stay), since)))
         groups = self._groups
         groups.append(_Group(*map(np.concatenate, zip(*kept, strict=True))))
-        # If the sizes at least halve from group to group, there are few, however many waves leave trees open.
+        # Each group is at most half as large as the one before, so there are few groups.
         while len(groups) > 1 and groups[-2].left < 2 * groups[-1].left:
             groups[-2:] = [_Group.of(groups[-2], groups[-1])]
         self._find_oldest()
@@ -48,7 +48,7 @@ class OpenTrees:
         return times
 
     def forget(self, roots: Roots) -> None:
-        """Forget these trees, as far as they are known: they are open no more."""
+        """Forget the emit times of trees that have ended. Unknown roots are ignored."""
         for group in self._groups if len(roots) else ():
             group.remove(group.find(roots)[1])
         self._groups = [group for group in self._groups if group.left]
@@ -59,10 +59,10 @@ class OpenTrees:
 
 
 class _Group:
-    """Open trees of one wave or of neighbouring ones. The time of a removed one is NaN until half of them are gone."""
+    """Open trees of one or more successive waves. A removed tree has the time NaN until half of them are removed."""
 
     def __init__(self, roots: Roots, times: Times) -> None:
-        order = np.argsort(roots, kind="stable")  # which is quick for the roots of two groups, one after the other
+        order = np.argsort(roots, kind="stable")  # fast for two sorted groups, one after the other
         self.roots, self.times = roots[order], times[order]
         self.left = len(roots)
         self.oldest = float(times.min())
@@ -75,7 +75,7 @@ class _Group:
         return cls(np.concatenate([each.roots for each in groups]), np.concatenate([each.times for each in groups]))
 
     def find(self, roots: Roots) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return the positions of those of these roots that the group has, and where it has them."""
+        """Return the positions in `roots` of the roots that the group has, and their places in the group."""
         places = places_of(roots, self.roots)
         known = np.flatnonzero(places >= 0)
         known = known[~np.isnan(self.times[places[known]])]
@@ -94,6 +94,6 @@ class _Group:
             self.oldest = float(np.nanmin(self.times))
 
     def compact(self) -> None:
-        """Give the memory of removed trees back."""
+        """Free the memory of removed trees."""
         left = ~np.isnan(self.times)
         self.roots, self.times = self.roots[left], self.times[left]

@@ -1,4 +1,4 @@
-"""Counts how often messages of rich spouts have failed, and makes those that failed for good dead letters."""
+"""Counts the failures of messages of rich spouts, and makes messages that failed for good dead letters."""
 
 import time
 from collections.abc import Container, Mapping
@@ -9,20 +9,20 @@ from anchorbolt.spouts.intake import Chunk
 from anchorbolt.spouts.message_ids import id_key
 from anchorbolt.tracking.settlements import Emitter, FailedMessage, Settlement
 
-_MOST = 100_000  # counts that are kept: a source that gives failed messages new ids would have them grow for ever
+_MOST = 100_000  # limit of kept counts: they would grow forever if a source gives failed messages new ids
 
 Key = tuple[str, int | None, Any]
-"""A message: its spout's id, the index of the task if only that knows the message id, and the id by `id_key`."""
+"""A message: its spout's id, the task's index unless all tasks share message ids, and the id by `id_key`."""
 
 
 class FailedMessages:
-    """The messages that have failed, and are not acked yet. Lost with the driver: its successor counts anew."""
+    """The messages that have failed and are not acked yet. Lost with the driver: its successor counts from zero."""
 
     def __init__(self, max_retries: int, shared: Container[str]) -> None:
-        """Create it; `shared` are the spouts of which all tasks give a message the same id."""
+        """Create it; `shared` are the spouts with tasks that all give a message the same id."""
         self._max_retries = max_retries
         self._shared = shared
-        self._failures: dict[Key, tuple[int, FailedMessage]] = {}  # how often, and the last time
+        self._failures: dict[Key, tuple[int, FailedMessage]] = {}  # the number of failures, and the last failure
 
     @property
     def has_dead(self) -> bool:
@@ -30,14 +30,14 @@ class FailedMessages:
         return any(self._is_too_often(failures) for failures, _ in self._failures.values())
 
     def is_dead(self, emitter: Emitter, msg_id: Any) -> FailedMessage | None:
-        """Return how a message failed that has failed too often; None for others."""
+        """Return the last failure of a message that has failed too often; None for any other message."""
         failures, last = self._failures.get(self._key(emitter, msg_id), (0, None))
         return last if self._is_too_often(failures) else None
 
     def bury(self, settlements: Mapping[Emitter, Settlement]) -> list[DeadLetter]:
-        """Make those that fail for good in this wave dead letters, which are acked instead of failed.
+        """Turn messages that fail for good in this wave into dead letters, which are acked instead of failed.
 
-        A message of an earlier wave is not at hand: it is left out when its source delivers it again.
+        The values of a message of an earlier wave are gone: it is left out when its source delivers it again.
         """
         letters = []
         decoded: Chunk | None = None
@@ -46,7 +46,7 @@ class FailedMessages:
             still_failed = []
             for message in settlement.failed:
                 tries = self._failures.get(self._key(emitter, message.msg_id), (0, None))[0]
-                if not self._is_too_often(tries):  # else the wave has left it out from its first round on
+                if not self._is_too_often(tries):  # otherwise the wave has left it out from its first round on
                     tries += 1
                 if message.chunk is not None and (self._is_too_often(tries) or message.is_hopeless):
                     if message.chunk is not decoded:  # the failed messages of a chunk follow each other
@@ -60,7 +60,7 @@ class FailedMessages:
         return letters
 
     def settle(self, settlements: Mapping[Emitter, Settlement]) -> None:
-        """Count the failures of a wave that has committed, and forget what it acked."""
+        """Count the failures of a committed wave, and forget the messages that it acked."""
         for emitter, settlement in settlements.items():
             for msg_id in settlement.acked if self._failures else ():
                 self._failures.pop(self._key(emitter, msg_id), None)
@@ -69,7 +69,7 @@ class FailedMessages:
                 failures, _ = self._failures.pop(key, (0, None))
                 self._failures[key] = failures + 1, message._replace(chunk=None)
         while len(self._failures) > _MOST:
-            del self._failures[next(iter(self._failures))]  # the one that failed longest ago
+            del self._failures[next(iter(self._failures))]  # the oldest failure
 
     def _is_too_often(self, failures: int) -> bool:
         return failures > self._max_retries

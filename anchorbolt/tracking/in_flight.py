@@ -1,6 +1,6 @@
-"""What the driver knows of the tuple trees of a run: the messages of the current wave, and the trees that are open.
+"""The driver's view of the tuple trees of a run: the messages of the current wave, and the open trees.
 
-Pure: no threads, no clock. The caller says what time it is.
+Pure: no threads, no clock. The caller passes the time.
 """
 
 from collections import defaultdict, deque
@@ -41,9 +41,9 @@ class InFlight:
         """Create it.
 
         Args:
-            run_id: Differs from that of each other run of the topology.
-            tasks: All tasks that have an id, by that.
-            timeout_s: How long a tree may stay open after the wave that opened it; None for any time.
+            run_id: Unique among the runs of the topology.
+            tasks: All tasks with an id, by id.
+            timeout_s: How long a tree may stay open after the wave that opened it, in seconds; None for no limit.
             excludes: Whether a round with failed trees is repeated without them.
         """
         self._ids = IdSource(f"{run_id}-roots")
@@ -51,24 +51,24 @@ class InFlight:
         self._excludes = excludes
         self._chunks: dict[int, list[RootedChunk]] = {}
         self._cohorts: deque[_Cohort] = deque()  # by deadline
-        self._closed: list[Roots] = []  # trees that are not open any more, and may be in a cohort
+        self._closed: list[Roots] = []  # trees that have ended, perhaps still in a cohort
         self._closed_count = 0
         self._open = 0
         self._tasks = tasks
         self._inherited: dict[int, str] = {}  # by root: the spout
         self._emission_times = OpenTrees()
-        self._wave_since: float | None = None  # when the wave's oldest message was emitted; None between two waves
+        self._wave_since: float | None = None  # emit time of the wave's oldest message; None between two waves
         self._excluded: dict[int, Failure] = {}
-        self._hopeless: set[int] = set()  # of them those that are not to be tried again
+        self._hopeless: set[int] = set()  # the excluded roots that must not be tried again
         self._verdicts: Sequence[Verdict] = ()
         self._settlements: Mapping[Emitter, Settlement] | None = None
-        self.expired: Roots = NO_ROOTS  # trees of earlier waves whose time is over in this wave
+        self.expired: Roots = NO_ROOTS  # trees of earlier waves that time out in this wave
 
     def inherit(self, trees: Iterable[tuple[int, str]], now: float, absent: Container[str] = ()) -> None:
         """Take over the trees that earlier runs left open: the root and the spout's id.
 
-        Those of an `absent` spout are complete when their tuples are acked, but never expire: the spout could not
-        emit their messages again.
+        A tree of an `absent` spout completes when its tuples are acked, but never expires, because the spout could not
+        emit its message again.
         """
         self._inherited = dict(trees)
         timed = [root for root, component in self._inherited.items() if component not in absent]
@@ -80,18 +80,18 @@ class InFlight:
 
     @property
     def excluded(self) -> frozenset[int]:
-        """Roots of this wave that failed in an earlier round of it."""
+        """Roots of this wave that failed in one of its earlier rounds."""
         return frozenset(self._excluded)
 
     def has_expired(self, now: float) -> bool:
-        """Return whether the time of a tree is over that is open between two waves."""
+        """Return whether a tree has timed out. Called between two waves."""
         if self._cohorts and self._cohorts[0].deadline <= now:
             self._drop(self._closed)
         return bool(self._cohorts) and self._cohorts[0].deadline <= now
 
     @property
     def oldest_since(self) -> float | None:
-        """When the oldest message that is neither acked nor failed was emitted; None without one. For any thread.
+        """The emit time of the oldest message that is neither acked nor failed; None without one. For any thread.
 
         The messages of earlier runs are as old as this run.
         """
@@ -102,7 +102,7 @@ class InFlight:
         """Draw the roots of a wave's messages, by the id of the spout's task."""
         self._excluded, self._verdicts, self._settlements, self._hopeless = {}, (), None, set[int]()
         count = sum(chunk.size for each in chunks.values() for chunk in each)
-        # At once: while the spouts emit on other threads, each operation on an array may wait for them.
+        # All at once: while spouts emit on other threads, each operation on an array may wait for them.
         roots = ids_of(self._ids.draw(count), count)
         self._chunks, start = {}, 0
         for task, each in chunks.items():
@@ -118,7 +118,7 @@ class InFlight:
     def leave_out(self, is_dead: Callable[[int, Any], FailedMessage | None]) -> None:
         """Exclude messages of the wave from its first round on.
 
-        `is_dead` gets the id of the spout's task and the message id; it returns how the message has failed before.
+        `is_dead` gets the id of the spout's task and the message id. It returns the message's last failure, or None.
         """
         for task, chunks in self._chunks.items():
             for chunk, roots in chunks:
@@ -128,7 +128,7 @@ class InFlight:
                         self._excluded[root] = Failure(root, failed.component, failed.task_index, failed.reason)
 
     def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
-        """Exclude trees of the wave from its next round on; return those that it does not have."""
+        """Exclude trees of the wave from its next round on; return the trees that are not in the wave."""
         chunks = [roots for each in self._chunks.values() for _, roots in each]
         asked = np.array(list(failed), np.uint64)
         ours = set(asked[is_in(asked, union_of(chunks))].tolist())
@@ -136,14 +136,14 @@ class InFlight:
         return {root: failure for root, failure in failed.items() if root not in ours}
 
     def exclude_for_good(self, root: int, reason: str) -> bool:
-        """Exclude a tree of the wave from its next round on, not to be tried again; return whether the wave has it."""
+        """Exclude a tree of the wave from its next round on, without another try; return whether the wave has it."""
         is_ours = not self.exclude({root: Failure(root, "", -1, reason)})
         if is_ours:
             self._hopeless.add(root)
         return is_ours
 
     def judge(self, verdicts: Sequence[Verdict]) -> bool:
-        """Take the verdicts of a round; return whether it is to be repeated without the trees that failed in it."""
+        """Take the verdicts of a round; return whether it must be repeated without the trees that failed in it."""
         self._verdicts, self._settlements = verdicts, None
         failed = {failure.root: failure for verdict in verdicts for failure in verdict.failed if failure.msg_id is None}
         if self._excludes:
@@ -151,7 +151,7 @@ class InFlight:
         return self._excludes and bool(failed)
 
     def settlements(self) -> Mapping[Emitter, Settlement]:
-        """Return what becomes of the messages if the wave commits with its last round."""
+        """Return the acks and fails of messages if the wave commits with its last round."""
         if self._settlements is None:
             failed = dict(self._excluded)
             for verdict in self._verdicts:
@@ -166,7 +166,7 @@ class InFlight:
         return self._settlements
 
     def settle(self, now: float) -> Mapping[Emitter, Settlement]:
-        """Return what becomes of the messages. To be called when the wave has committed."""
+        """Return the acks and fails of messages. Call this when the wave has committed."""
         settlements = self.settlements()
         closed = union_of(map(_closed, self._verdicts))
         opened = union_of(verdict.opened for verdict in self._verdicts)
@@ -187,7 +187,7 @@ class InFlight:
             for root, tree, at in zip(verdict.completed.tolist(), verdict.completed_trees, times, strict=True):
                 emitter = self._emitter(root, tree.spout_task)
                 settled[emitter].acked.append(unpack(tree.msg_id))
-                if emitter[1] is not None:  # else nobody knows when an earlier run has emitted it
+                if emitter[1] is not None:  # the emit time of an earlier run's message is unknown
                     settled[emitter].emitted_at.append((at, 1))
             for root, tree in zip(verdict.timed_out.tolist(), verdict.timed_out_trees, strict=True):
                 holder = self._tasks.get(tree.holder)
@@ -211,7 +211,8 @@ class InFlight:
         reset = union_of(verdict.reset for verdict in self._verdicts)
         self._closed.append(closed)
         self._closed_count += len(closed)
-        # Not after each wave: that would cost time for every open tree. The cohorts hold at most twice as many trees.
+        # Not after each wave: the cost grows with the open trees. The cohorts hold at most twice as many trees as are
+        # open.
         if self._closed_count > self._open or len(self.expired) or len(reset):
             self._drop([*self._closed, self.expired, reset])
         renewed = union_of([opened, reset])
@@ -228,7 +229,7 @@ class InFlight:
 
 
 def _closed(verdict: Verdict) -> Roots:
-    """Return the trees of earlier waves that are open no more."""
+    """Return the trees of earlier waves that have ended."""
     failed = [failure.root for failure in verdict.failed if failure.msg_id is not None]
     return np.concatenate((verdict.completed, verdict.timed_out, np.array(failed, np.uint64)))
 

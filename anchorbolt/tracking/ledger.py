@@ -1,14 +1,14 @@
-"""Merges what all tasks contributed to the trees of one acker in one wave, and decides what becomes of each tree.
+"""Merges the contributions of all tasks to one acker's trees in one wave, and decides the fate of each tree.
 
-A wave's tuples have all been executed when it ends, so most trees are complete by then, and nothing is said about them:
-the driver knows what it emitted. The ledger reports exceptions: trees that stay open, trees of earlier waves that are
-complete now, failures and time-outs. What stays open is written to the acker's state, in the transaction of the wave.
-So an XOR is applied exactly once for each committed wave, and a round that is rolled back leaves nothing behind.
+All tuples of a wave have been executed when it ends, so most trees are complete by then. The ledger does not report
+them: the driver knows the emitted messages. It reports exceptions: trees that stay open, trees of earlier waves that
+are complete now, failures and time-outs. Trees that stay open are written to the acker's state, in the transaction of
+the wave. So an XOR is applied exactly once for each committed wave, and a round that is rolled back changes nothing.
 
-The result does not depend on the order of the contributions. Nothing here knows the time: the driver decides which
-trees have expired, and says so in a wave.
+The result does not depend on the order of the contributions. There is no clock here: the driver decides which trees
+have expired, and sends their roots in a wave.
 
-The roots are merged in ranges, so that the memory needed for a million trees is that of the report.
+The roots are merged in ranges, so that even a million trees need no more memory than the report.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,10 +33,10 @@ from anchorbolt.tracking.stored_trees import OpenTree
 from anchorbolt.tracking.verdict import Failure, Verdict
 
 _RANGE_ROOTS = 32_768
-"""About so many roots of contributions are merged at a time."""
+"""The approximate number of roots that are merged at a time."""
 
 _LOOKUP_ROOTS = 4_096
-"""As many as the state reads in one round trip; more would drop trees from its cache before they are changed."""
+"""The number that the state reads in one round trip. With more, the cache would drop trees before they are changed."""
 
 _NOBODY = -1
 
@@ -45,7 +45,7 @@ class OpenTrees(Protocol):
     """The trees of one acker that are open since earlier waves."""
 
     def get_many(self, roots: Sequence[int], /) -> Mapping[int, OpenTree]:
-        """Return those of the `roots` that are open."""
+        """Return the open trees among the `roots`."""
 
     def put(self, root: int, tree: OpenTree, /) -> None:
         """Add or replace a tree."""
@@ -57,10 +57,10 @@ class OpenTrees(Protocol):
 def merge(contributions: Sequence[Contribution], trees: OpenTrees) -> Verdict:
     """Apply a wave's contributions to the open trees of an acker.
 
-    - A tree that is opened in this wave is reported if it failed, or if it is not complete: then it is also stored.
+    - A tree that was opened in this wave is reported if it failed or is not complete; in the latter case it is stored.
     - A tree of an earlier wave that is not in `trees` has failed, timed out or completed before: it is ignored.
-    - Of the others, the first rule that applies: it failed; it is complete; it has expired, and nobody reset it. It is
-      then removed and reported. If none applies, it stays open, and is stored if it has changed.
+    - Any other tree is removed and reported if it failed, is complete, or has expired without a reset; the first of
+        these that applies is reported. Otherwise it stays open, and is stored if it has changed.
 
     Args:
         contributions: One of each task, in any order.
@@ -76,7 +76,7 @@ def merge(contributions: Sequence[Contribution], trees: OpenTrees) -> Verdict:
 
 
 class _Merger:
-    """Merges one range of roots after the other."""
+    """Merges the ranges of roots one by one."""
 
     def __init__(self, trees: OpenTrees) -> None:
         self._trees = trees
@@ -187,7 +187,7 @@ class _News:
             )
 
     def earlier(self) -> Roots:
-        """Return the roots of all trees that are mentioned, and were not opened in this wave."""
+        """Return the roots in the contributions that were not opened in this wave."""
         mentioned = union_of((self.roots, self.held, self.reset, self.expired, self.failed_roots))
         return mentioned[~is_in(mentioned, self.opened_roots)]
 
@@ -208,7 +208,7 @@ def _joined(arrays: Iterable[Roots]) -> Roots:
 
 
 def _ranges(contributions: Sequence[Contribution]) -> Iterator[Sequence[Contribution]]:
-    """Divide the contributions by root. Roots look random, so ranges of the same width hold about as many."""
+    """Divide the contributions by root. Roots look random, so equally wide ranges hold about equally many."""
     count = sum(news.size for news in contributions) // _RANGE_ROOTS + 1
     if count == 1:
         yield contributions

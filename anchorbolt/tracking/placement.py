@@ -1,4 +1,4 @@
-"""Which acker keeps a tree: the root modulo the number of ackers, as in Storm; and what moves if the number changes."""
+"""Assigns trees to ackers, by the root modulo the number of ackers as in Storm; moves them if the number changes."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
@@ -32,16 +32,15 @@ def moves_to(
     changed: Container[int] = (),
     dropped: Iterable[tuple[int, int]] = (),
 ) -> Mapping[int, bytes]:
-    """Return what each acker has to do so that the trees are where they belong with this number of ackers.
+    """Return the moves of trees between ackers for a new number of ackers.
 
     Args:
         ackers: The new number.
         trees: The index of the acker that keeps the tree now, its root, and the tree.
-        changed: Roots of trees that their acker has to replace, also where they do not move.
-        dropped: The index of the acker and the root of each tree that is to be removed.
+        changed: Roots of trees that their acker must replace, even if they do not move.
+        dropped: The index of the acker and the root of each tree to remove.
 
-    Returns:
-        By index of the acker, also of one that is not needed any more: its moves, for `apply_moves`.
+    Returns: The moves for `apply_moves`, by index of the acker; includes ackers that are not needed any more.
     """
     removed: defaultdict[int, list[int]] = defaultdict(list)
     added: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)

@@ -1,8 +1,9 @@
-"""Recognises the messages that a source delivers again under the id that they had before. Thread-safe.
+"""Recognises messages that a source delivers again under the same id. Thread-safe.
 
-A message that is in flight is dropped: its first delivery is still processed. So is one that a decision has acked, and
-the spout acks it once more: its source did not know. The decision record keeps the ids of acked messages until
-the spout has told its source; only a driver that dies in between leaves such messages to its successor.
+If such a message is in flight, it is dropped: its first delivery is still being processed. If a decision has acked it,
+it is dropped too, and the spout acks it once more, because the source missed the ack. The decision record keeps the ids
+of acked messages until the spout has passed the acks to its source. A driver leaves such messages to its successor only
+if it dies in between.
 """
 
 import threading
@@ -16,11 +17,11 @@ from anchorbolt.spouts.message_ids import AckedMessages, id_key, id_keys, id_of
 from anchorbolt.tracking.settlements import FailedMessage, Settlement
 
 DecidedPart = tuple[AckedMessages, Sequence[Any]]
-"""Messages that a decision acks: as the record has them, and their ids."""
+"""Messages that a decision acks: in the record's form, and their ids."""
 
 
 class Known(Enum):
-    """What is known of a message that a spout emits."""
+    """The state of a message when a spout emits it."""
 
     NEW = "new"
     IN_FLIGHT = "in flight"
@@ -29,37 +30,38 @@ class Known(Enum):
 
 @dataclass
 class _Unconfirmed:
-    """Acked messages whose source may not know it."""
+    """Acked messages that the source has not confirmed."""
 
     messages: AckedMessages
-    waiting: int  # so many of them
+    waiting: int  # how many of them
 
 
 class Redelivery:
     """The messages of one spout with stable message ids."""
 
     def __init__(self, component: str, in_flight: Iterable[Any] = (), acked: Sequence[AckedMessages] = ()) -> None:
-        """Start with what an earlier driver left: the messages of open trees, and those that the record acks."""
+        """Start with the messages of an earlier driver: those of open trees, and those that the record acks."""
         self._component = component
         self._lock = threading.Lock()
-        # By message in flight, as `id_key` gives it, like all messages here: the task's index.
+        # The task's index by message in flight. All messages here are in the form of `id_key`.
         self._emitter: dict[Any, int | None] = dict.fromkeys(map(id_key, in_flight))
         self._pending: defaultdict[int, int] = defaultdict(int)  # by task
-        self._recalled: dict[int, list[Any]] = {}  # by task: messages that another one has got from the source since
+        self._recalled: dict[int, list[Any]] = {}  # by task: messages that another task has received since
         self._acked: dict[Any, _Unconfirmed] = {}
         self._unconfirmed: list[_Unconfirmed] = []
         for messages in acked:
             entry = _Unconfirmed(messages, 0)
             self._unconfirmed.append(entry)
             self._acked.update(dict.fromkeys(map(id_key, messages.msg_ids()), entry))
-        # Of an id in several decisions, the earlier acks were confirmed: otherwise it had been recognised.
+        # If several decisions ack an id, the earlier acks were confirmed: otherwise the message would have been
+        # dropped.
         for entry in self._acked.values():
             entry.waiting += 1
         self._unconfirmed = [entry for entry in self._unconfirmed if entry.waiting]
 
     def emit(self, msg_id: Any, task_index: int) -> Known:
-        """Note that a task emits a message; only a new one is to be processed."""
-        key = msg_id if type(msg_id) is int else id_key(msg_id)  # a call would cost as much as the rest
+        """Note that a task emits a message; only a new message must be processed."""
+        key = msg_id if type(msg_id) is int else id_key(msg_id)  # a call of `id_key` would cost as much as all the rest
         with self._lock:
             if key in self._acked:
                 return Known.ACKED
@@ -69,7 +71,7 @@ class Redelivery:
                 return Known.NEW
             before = self._emitter[key]
             if before != task_index:
-                self._emitter[key] = task_index  # the task that got it last tells the source
+                self._emitter[key] = task_index  # the last task to receive it acks or fails it
                 self._pending[task_index] += 1
                 if key in self._recalled.get(task_index, ()):  # it comes back
                     self._recalled[task_index].remove(key)
@@ -79,7 +81,7 @@ class Redelivery:
             return Known.IN_FLIGHT
 
     def take_recalled(self, task_index: int) -> list[Any]:
-        """Return the messages that a task has emitted, and that it will not be told of: another one got them since."""
+        """Return a task's messages that will get no ack or fail there: another task has received them since."""
         if not self._recalled:
             return []
         with self._lock:
@@ -87,7 +89,7 @@ class Redelivery:
 
     @property
     def acked(self) -> list[Any]:
-        """The messages whose sources may not know that they are acked."""
+        """The acked messages that the source has not confirmed."""
         with self._lock:
             return [*map(id_of, self._acked)]
 
@@ -96,14 +98,14 @@ class Redelivery:
         return self._pending[task_index]
 
     def unconfirmed(self) -> list[AckedMessages]:
-        """Return the acked messages whose source may not know it: what each record has to hold."""
+        """Return the unconfirmed acked messages, which each record must keep."""
         with self._lock:
             return [entry.messages for entry in self._unconfirmed]
 
     def settle(self, decided: Iterable[DecidedPart], failed: Sequence[FailedMessage]) -> Mapping[int, Settlement]:
-        """Settle messages after the commit; return what each task, by index, has to tell its source.
+        """Settle messages after the commit; return, by task index, the acks and fails to pass to the source.
 
-        `decided` is what the decision acks, as `AckedMessages.parts_of` made it.
+        `decided` are the messages that the decision acks, from `AckedMessages.parts_of`.
         """
         by_task: defaultdict[int, Settlement] = defaultdict(Settlement)
         with self._lock:
@@ -122,7 +124,7 @@ class Redelivery:
         return by_task
 
     def finish(self, task_index: int, count: int) -> None:
-        """Note that a task has told its source of this many messages that `settle` gave it."""
+        """Note that a task has passed this many acks and fails of `settle` to its source."""
         with self._lock:
             self._pending[task_index] -= count
 

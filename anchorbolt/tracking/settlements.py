@@ -1,4 +1,4 @@
-"""What becomes of messages when a wave has committed, and what its report says of them. Pure."""
+"""The acks and fails of messages after a wave has committed, and their figures in the wave's report. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.util.messages import bounded
 
-# Bounds of a report: a run keeps the latest 1000.
+# Limits for one report: a run keeps the latest 1000 reports.
 _MOST_TREES = 100
 _MOST_CHARACTERS = 300
 
@@ -29,10 +29,10 @@ class FailedMessage(NamedTuple):
     component: str  # the bolt that failed a tuple of the tree; empty for a time-out
     task_index: int
     reason: str
-    chunk: Chunk | None = None  # of the wave's intake, that holds it; None for a message of an earlier wave
+    chunk: Chunk | None = None  # the chunk of the wave's intake with the message; None for an earlier wave's message
     position: int = 0  # in the chunk
-    is_hopeless: bool = False  # it is not to be tried again
-    holder: tuple[str, int] | None = None  # of a time-out: the task that held a tuple of the tree last, if known
+    is_hopeless: bool = False  # must not be tried again
+    holder: tuple[str, int] | None = None  # for a time-out: the last task that held a tuple of the tree, if known
     timed_out: bool = False
 
     def __str__(self) -> str:
@@ -42,11 +42,11 @@ class FailedMessage(NamedTuple):
 
 @dataclass
 class Settlement:
-    """What becomes of the messages of one spout task, or of trees of an earlier run, when a wave has committed."""
+    """The acks and fails of one spout task's messages, or of an earlier run's trees, after a wave has committed."""
 
     acked: list[Any] = field(default_factory=list)  # message ids
     failed: list[FailedMessage] = field(default_factory=list)
-    emitted_at: list[tuple[float, int]] = field(default_factory=list)  # times, and how many acked messages have each
+    emitted_at: list[tuple[float, int]] = field(default_factory=list)  # emit times, and numbers of acked messages
 
 
 class FailedTree(NamedTuple):
@@ -54,7 +54,7 @@ class FailedTree(NamedTuple):
 
     spout: str  # its id
     msg_id: Any
-    component: str  # the bolt that failed a tuple of the tree; of a time-out, what held one last; empty if unknown
+    component: str  # the bolt that failed a tuple of the tree; for a time-out, its last holder; empty if unknown
     task_index: int  # of its task; -1 if unknown
     reason: str  # at most 300 characters; the log has the whole text
     timed_out: bool = False
@@ -76,9 +76,9 @@ def failed_trees(settlements: Mapping[Emitter, Settlement]) -> tuple[FailedTree,
 
 
 def timed_out(settlements: Mapping[Emitter, Settlement]) -> Mapping[tuple[str, TaskKey], int]:
-    """Return how many messages of a wave timed out, by their spout and the task that held a tuple of them last.
+    """Return how many messages of a wave timed out, by their spout and the last task that held one of their tuples.
 
-    The task is `("", -1)` if it is not known.
+    The task is `("", -1)` if unknown.
     """
     return Counter(
         (spout, message.holder or ("", -1))
@@ -93,16 +93,16 @@ class TaskMessages(NamedTuple):
 
     acked: float = 0  # without dead letters
     failed: float = 0
-    complete_ms: float = 0.0  # from the emits of its acked messages to their acks, added up
+    complete_ms: float = 0.0  # sum of the times from emit to ack of its acked messages
     completed: float = 0  # acked messages that were timed
 
 
 def messages_by_task(
     settlements: Mapping[Emitter, Settlement], buried: Mapping[Emitter, int], now: float
 ) -> Mapping[TaskKey, TaskMessages]:
-    """Return what a wave settles, by the task that has emitted it. `buried` are the dead letters among the acked ones.
+    """Return the settled messages of a wave, by the task that emitted them. `buried` counts the acked dead letters.
 
-    A message that an earlier driver has emitted belongs to no task of this one.
+    Leaves out messages that an earlier driver emitted: they belong to no task of this driver.
     """
     return {
         (spout, index): TaskMessages(
@@ -117,7 +117,7 @@ def messages_by_task(
 
 
 def complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mapping[str, Distribution]:
-    """Return by spout the times from the emits of its acked messages to their acks."""
+    """Return the times from emit to ack of the acked messages, by spout."""
     found: defaultdict[str, Distribution] = defaultdict(Distribution)
     for (component, _), settlement in settlements.items():
         for at, messages in settlement.emitted_at:
@@ -126,7 +126,7 @@ def complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mappin
 
 
 def acked_of(settlements: Mapping[Emitter, Settlement]) -> Counter[Emitter]:
-    """Return how many messages are acked, by the spout and task that has emitted them."""
+    """Return the number of acked messages, by the spout and task that emitted them."""
     return Counter({emitter: len(settlement.acked) for emitter, settlement in settlements.items()})
 
 

@@ -1,4 +1,4 @@
-"""Works on arrays of roots in ascending order, each root once, and on arrays of values beside them."""
+"""Operations on arrays of roots in ascending order, each root once, and on parallel arrays of values."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,9 +18,9 @@ def is_ascending(roots: Roots) -> bool:
 
 
 def xor_by_root(roots: Roots, values: Roots) -> tuple[Roots, Roots]:
-    """Return the distinct roots in ascending order, and beside each the XOR of its values; leave out those with zero.
+    """Return the distinct roots in ascending order, and the XOR of each root's values; leave out roots with zero.
 
-    May return the arrays that it was given.
+    May return the arrays that it got.
     """
     if not is_ascending(roots):
         order = np.argsort(roots)
@@ -34,7 +34,7 @@ def xor_by_root(roots: Roots, values: Roots) -> tuple[Roots, Roots]:
 
 
 def highest_by_root(roots: Roots, values: Numbers) -> tuple[Roots, Numbers]:
-    """Return the distinct roots in ascending order, and beside each the highest of its values."""
+    """Return the distinct roots in ascending order, and the highest value of each root."""
     if is_ascending(roots):
         return roots, values
     order = np.argsort(roots)
@@ -53,7 +53,7 @@ def union_of(arrays: Iterable[Roots]) -> Roots:
 
 
 def value_of(wanted: Roots, roots: Roots, values: Numbers, default: int) -> Numbers:
-    """Return the value beside each of the `wanted` roots, or `default` for one that is not in `roots`."""
+    """Return the value of each of the `wanted` roots, or `default` if it is not in `roots`."""
     places = places_of(wanted, roots)
     known = places >= 0
     found = np.full(len(wanted), default, values.dtype)
@@ -62,7 +62,7 @@ def value_of(wanted: Roots, roots: Roots, values: Numbers, default: int) -> Numb
 
 
 def places_of(wanted: Roots, roots: Roots) -> NDArray[np.intp]:
-    """Return where each of the `wanted` roots is in `roots`, or -1 for one that is not."""
+    """Return the position of each of the `wanted` roots in `roots`, or -1 if it is not there."""
     if not len(roots):
         return np.full(len(wanted), -1, np.intp)
     places = np.searchsorted(roots, wanted)
@@ -81,5 +81,5 @@ def is_in(wanted: Roots, roots: Roots) -> NDArray[np.bool_]:
 
 
 def _starts(ordered: Roots) -> NDArray[np.intp]:
-    """Return where each root begins, in roots that may occur several times."""
+    """Return the first position of each root, in sorted roots with repetitions."""
     return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))

@@ -1,6 +1,6 @@
-"""A tuple tree that is open between two waves, its bytes, and the state of an acker, which holds such trees by root.
+"""A tuple tree that is open between two waves, its encoding, and the state of an acker: such trees by root.
 
-An entry has 20 bytes besides the message id: it is kept for every tuple that waits in a bolt.
+An entry takes only 20 bytes besides the message id, because there is one for each message that waits in a bolt.
 """
 
 import struct
@@ -26,7 +26,7 @@ class OpenTree(NamedTuple):
 
     ack_val: int  # XOR of the ids of those tuples; not zero
     spout_task: int  # id of the spout's task that emitted the message
-    holder: int  # id of the task that last came to hold a tuple
+    holder: int  # id of the last task that began to hold a tuple
     msg_id: bytes  # the packed id of the message
 
 
@@ -44,15 +44,15 @@ class RootCodec(Codec):
             raise UnsupportedValue(f"cannot encode {value!r} as the root of a tuple tree: {error}") from error
 
     def encode_many(self, values: Iterable[Any]) -> list[bytes]:
-        """Encode roots; faster than one by one."""
+        """Encode roots, faster than one by one."""
         values = list(values)
         try:
             return list(map(_ROOT.pack, values))
         except struct.error:
-            return [self.encode(value) for value in values]  # raises again, and names the value
+            return [self.encode(value) for value in values]  # raises an error that names the value
 
     def decode(self, data: bytes) -> int:
-        """Decode a root. Raises `SerializationError` if these are not 8 bytes."""
+        """Decode a root. Raises `SerializationError` if `data` does not have 8 bytes."""
         if len(data) != _ROOT.size:
             raise SerializationError(f"the root of a tuple tree has {_ROOT.size} bytes, not {len(data)}")
         root: int = _ROOT.unpack(data)[0]
@@ -75,7 +75,7 @@ class OpenTreeCodec(Codec):
         return numbers + msg_id
 
     def decode(self, data: bytes) -> OpenTree:
-        """Decode a tree. Raises `SerializationError` if the bytes are none, or those of a complete tree."""
+        """Decode a tree. Raises `SerializationError` if the bytes are damaged, or belong to a complete tree."""
         if len(data) < _TREE.size:
             raise SerializationError(f"an open tuple tree has at least {_TREE.size} bytes, not {len(data)}")
         ack_val, spout_task, holder = _TREE.unpack_from(data)
@@ -93,7 +93,8 @@ TreeState = KeyValueState[int, OpenTree]
 def tree_state(storage: StateStorage, budget: CacheBudget | None = None) -> TreeState:
     """Make the state of an acker over its namespace: it is `ledger.OpenTrees` and `placement.Trees`.
 
-    It keeps few entries in memory, whatever the number of open trees is: most are written once, read once and removed.
+    It keeps few entries in memory, whatever the number of open trees: most trees are written once, read once and
+    removed.
     """
     return KeyValueState(
         storage,

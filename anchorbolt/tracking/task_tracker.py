@@ -1,4 +1,4 @@
-"""Collects what one task adds to the tuple trees of a wave, while it acks and fails tuples."""
+"""Collects one task's additions to the tuple trees of a wave, while it acks and fails tuples."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,17 @@ from anchorbolt.tracking.contributions import Contributions
 from anchorbolt.tracking.verdict import Failure
 from anchorbolt.util.messages import printable
 
-_FEW_WAITING = 4_096  # tuples that wait to be settled; among so few, it is not worth while to look for settled ones
+_FEW_WAITING = 4_096  # up to this many waiting tuples, searching them for settled ones does not pay
 
 
 class TaskTracker:
-    """Kept from wave to wave with the instance of its task.
+    """Tracks the tuples of one task. Kept from wave to wave with the task's instance.
 
     Attributes:
         keeps_failures: Whether the task's report needs `failures`. Set by the engine for each round.
-        failures: By root: the first failure of each tree in this round.
-        acked: How many tuples the task has acked in this round, those of earlier waves included.
-        failed: How many it has failed.
+        failures: The first failure of each tree in this round, by root.
+        acked: How many tuples the task has acked in this round, including tuples of earlier waves.
+        failed: How many tuples the task has failed in this round.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class TaskTracker:
             component: Id of the task's component.
             task_index: Index of the task in it.
             task_id: Id of the task.
-            counts: False if it only notes which trees fail, for a topology in which no tree stays open.
+            counts: False to note only which trees fail, for a topology where no tree stays open.
             most_tracebacks: How many failures of a round may keep a traceback.
         """
         self._most_tracebacks = most_tracebacks
@@ -51,15 +51,15 @@ class TaskTracker:
         self._attempt = attempt
         self._news = Contributions()
         self._ids = IdSource(attempt)
-        self._blocks: list[tuple[int, int]] = []  # of the ids of the tuples that came in this round: base and size
-        self._waiting: dict[int, TrackedTuple] = {}  # by id: of this round, and not settled with their blob
+        self._blocks: list[tuple[int, int]] = []  # base and size of the blocks of ids of this round's tuples
+        self._waiting: dict[int, TrackedTuple] = {}  # by id: tuples of this round that were not settled with their blob
         self._most_waiting = _FEW_WAITING
         self._released: set[int] = set()  # ids of tuples of earlier waves that this round has acked
         self.failures: dict[int, Failure] = {}
         self.acked = self.failed = 0
 
     def send(self, items: Sequence[Item]) -> Lineage | None:
-        """Return the lineage of tuples that are sent to one task; None if none of them is tracked."""
+        """Return the lineage of tuples that are sent to one task; None if all are untracked."""
         return lineage_of(items, self._ids)
 
     def open_trees(self, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
@@ -67,15 +67,15 @@ class TaskTracker:
         self._news.open_trees(roots, packed_msg_ids)
 
     def expire(self, roots: Roots) -> None:
-        """End the time of trees that are open since earlier waves."""
+        """Time out trees that are open since earlier waves."""
         self._news.expire(roots)
 
     def take_settled(
         self, collector: TrackedOutputCollector, tuples: list[TrackedTuple], lineage: Lineage | None
     ) -> None:
-        """Take what a bolt acked, failed and reset while it executed the tuples of a blob.
+        """Take the tuples that a bolt acked, failed and reset while it executed the tuples of a blob.
 
-        Raises `TopologyError` if it acked a handle, and has acked or failed that tuple before in this wave.
+        Raises `TopologyError` if it acked a handle of a tuple that it had already acked or failed in this wave.
         """
         acked, collector.acked = collector.acked, []
         self.acked += len(acked)
@@ -97,10 +97,10 @@ class TaskTracker:
         attempt, released = self._attempt, []
         for anchor in acked:
             if type(anchor) is TrackedTuple and anchor._header.attempt == attempt:
-                continue  # its status says it
+                continue  # its status already says so
             if not anchor.roots:
                 continue
-            own = self._waiting.pop(anchor.id, None)  # of this round, acked by its handle or a copy
+            own = self._waiting.pop(anchor.id, None)  # a tuple of this round, acked by its handle or a copy
             if own is not None and not own.status:
                 own.status = ACKED
             elif own is not None or anchor.id in self._released or self._has_come(anchor.id):
@@ -133,11 +133,11 @@ class TaskTracker:
 
     @property
     def wants_traceback(self) -> bool:
-        """Whether the next failure may keep a traceback: if a bolt raises on each tuple, they would fill the memory."""
+        """Whether the next failure may keep a traceback: one for each tuple would fill the memory."""
         return self.failed < self._most_tracebacks
 
     def blobs(self, ackers: int) -> list[bytes]:
-        """Return what this task contributes to each acker, at the end of a wave."""
+        """Return this task's contribution to each acker, at the end of a wave."""
         held = [tup for tup in self._waiting.values() if not tup.status]
         if held:
             self._news.hold(*_pairs(held))
@@ -146,7 +146,7 @@ class TaskTracker:
 
 
 def _pairs(anchors: Sequence[Anchor]) -> tuple[Roots, Roots]:
-    """Return each root of each tuple, and beside it the tuple's id."""
+    """Return each root of each tuple, and an array with the tuple's id for each root."""
     pairs = [(root, anchor.id) for anchor in anchors for root in roots_of([anchor])]
     roots, ids = zip(*pairs, strict=True)
     return np.array(roots, np.uint64), np.array(ids, np.uint64)

@@ -1,4 +1,4 @@
-"""What an acker reports to the driver about one wave. Pickled."""
+"""An acker's report to the driver about one wave. Pickled."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,21 +14,21 @@ class Failure(NamedTuple):
     component: str
     task_index: int
     reason: str
-    spout_task: int = -1  # of a tree of an earlier wave, see `OpenTree`
-    msg_id: bytes | None = None  # of a tree of an earlier wave
+    spout_task: int = -1  # for a tree of an earlier wave, see `OpenTree`
+    msg_id: bytes | None = None  # for a tree of an earlier wave
 
 
 @dataclass(eq=False)
 class Verdict:
     """The trees that need the driver's attention, each in at most one of `opened`, `completed`, `timed_out`, `failed`.
 
-    A tree that was opened in the wave and is complete is not mentioned. Arrays of roots are in ascending order.
+    Leaves out trees that were opened and completed in the wave. Arrays of roots are in ascending order.
     """
 
     opened: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in this wave, and still open
     completed: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave
-    completed_trees: list[OpenTree] = field(default_factory=list)  # beside `completed`, as they were stored
+    completed_trees: list[OpenTree] = field(default_factory=list)  # parallel to `completed`, as they were stored
     timed_out: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave
-    timed_out_trees: list[OpenTree] = field(default_factory=list)  # beside `timed_out`, with their last holder
-    reset: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave, still open, with new time
+    timed_out_trees: list[OpenTree] = field(default_factory=list)  # parallel to `timed_out`, with their last holder
+    reset: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave, still open, with a new time-out
     failed: list[Failure] = field(default_factory=list)  # opened in this wave or in an earlier one

@@ -1,4 +1,4 @@
-"""Transactional topologies: batches that are processed at the same time, and committed in their order.
+"""Transactional topologies: batches that are processed in parallel, and committed in order.
 
 The spouts over Redis and Kafka are imported on first use.
 """

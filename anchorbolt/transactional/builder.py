@@ -14,20 +14,20 @@ from anchorbolt.transactional import checks
 
 
 class TransactionalTopologyBuilder:
-    """Takes the spout, collects bolts in any order, and creates a `Topology` from them."""
+    """Takes a spout, collects bolts in any order, and creates a `Topology`."""
 
     def __init__(self, id: str, spout_id: str, spout: BatchSpout, parallelism: int | None = None) -> None:
         """Start a topology with its only spout. Calls the spout's `declare_output_fields`.
 
         Args:
             id: The topology's name. The progress is stored under it: a topology that is started again continues after
-                its last batch that committed.
+                its last committed batch.
             spout_id: The spout's component id.
             spout: The spout, a `TransactionalSpout`, `PartitionedTransactionalSpout`,
                 `OpaquePartitionedTransactionalSpout` or `SparkTransactionalSpout`. It is pickled for the tasks of its
-                emitters; a `SparkTransactionalSpout`, which has none, stays on the driver.
-            parallelism: The number of tasks that emit. None means one task. For a `SparkTransactionalSpout`, their
-                highest number; None means one for each partition that Spark makes.
+                emitters. A `SparkTransactionalSpout` has no emitters and stays on the driver.
+            parallelism: The number of tasks that emit. None means one task. For a `SparkTransactionalSpout`, the
+                maximum; None means one task for each partition that Spark makes.
 
         Raises:
             TopologyError: An id is invalid or reserved; `spout` is not such a spout; the parallelism is not an int of
@@ -43,8 +43,7 @@ class TransactionalTopologyBuilder:
         """Add a bolt, and return the declarer of its inputs. Calls its `declare_output_fields`.
 
         Args:
-            id: An id that no other component has. It is part of the name under which a stateful bolt's state is
-                stored.
+            id: A unique component id. It is part of the name under which a stateful bolt's state is stored.
             bolt: A `BaseBasicBolt`, a `BaseBatchBolt`, a `DataFrameSink`, or a `BaseStatefulBolt` with the marker
                 `Committer`. A batch bolt with this marker is a committer, too. The bolt is pickled when the topology is
                 created.

@@ -1,4 +1,4 @@
-"""Which components a transactional topology takes. Each check raises `TopologyError` with the id and the fix."""
+"""Checks the components of a transactional topology. Each check raises `TopologyError` with the id and the fix."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _PREPARE: tuple[tuple[type[Bolt], tuple[str, ...], str], ...] = (
     ),
     (BaseBasicBolt, ("conf", "context"), "Its execute gets the collector."),
 )
-"""For each kind of bolt the arguments of its `prepare`, and a hint for the message."""
+"""For each kind of bolt: the arguments of its `prepare`, and a hint for the error message."""
 
 
 def check_spout(id: str, spout: Spout) -> None:
-    """Check that the spout emits batches, in one of the four ways."""
+    """Check that the spout is one of the four kinds that emit batches."""
     if kind_of(spout) is None:
         kinds = " or ".join(kind.__name__ for kind in KINDS)
         name = type(spout).__name__

@@ -35,24 +35,24 @@ _SCHEMA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key:string,value:binary>>"
 )
-_LOOK_S = 1.0  # between two looks for new partitions while there are no messages
+_LOOK_S = 1.0  # between two checks for new partitions while there are no messages
 
 
 class KafkaTransactionalSpout(SparkTransactionalSpout):
     """Emits the messages of Kafka's topics in batches that are identical in each try.
 
     Needs Spark's connector, `org.apache.spark:spark-sql-kafka-0-10_2.13`, in the session (`--packages`). A batch holds
-    a range of offsets of each partition. The partitions of the topics are the tasks of this spout, and emit their
-    messages in order. A partition that is added to a topic, or a topic that a later run adds, is read from its start.
+    a range of offsets of each partition. Each partition of the topics is a task of this spout, and emits its messages
+    in order. A partition that is added to a topic, or a topic that a later run adds, is read from its start.
 
     Messages must stay in Kafka until their batch has committed. If some are gone, or a topic was deleted and created
-    again, the run stops with `StateRegressed`; a run with `topology.state.accept.loss` leaves out messages that are
+    again, the run stops with `StateRegressed`. A run with `topology.state.accept.loss` leaves out messages that are
     gone before they were read, and warns of each range. Messages of transactions that were not committed are left out,
-    unless `options` sets `isolation.level` otherwise. No consumer group is used, and nothing is committed to Kafka:
-    the topology stores the offsets with its progress.
+    unless `options` sets `isolation.level` otherwise. No consumer group is used, and nothing is committed to Kafka: the
+    topology stores the offsets with its progress.
 
-    While Kafka does not answer, the spout waits for the time that Kafka's own client waits (`default.api.timeout.ms`,
-    60 s). Then it raises `SourceUnavailable`.
+    While Kafka does not answer, the spout waits as long as Kafka's own client (`default.api.timeout.ms`, 60 s). Then it
+    raises `SourceUnavailable`.
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
         Args:
             bootstrap_servers: Some of the servers, each as `host:port`: a list, or a text separated by commas.
             topics: Name of the topic, or names of several. Each must exist.
-            fields: What to emit of each message, behind the attempt: some of `key`, `value`, `topic`, `partition`,
+            fields: The fields of each message to emit after the attempt: some of `key`, `value`, `topic`, `partition`,
                 `offset`, `timestamp`, `timestampType` and `headers`.
-            max_offsets_per_batch: How many offsets a batch has at most, of all partitions together; if there are more
-                partitions with new messages, one of each.
-            starting: Where the very first batch begins: with the first message that each partition still has, or
-                behind the last one. It does not matter once progress is stored.
+            max_offsets_per_batch: The maximum number of offsets in a batch, for all partitions together. If more
+                partitions have new messages, the batch has one offset of each.
+            starting: Where the very first batch begins: with the first message that each partition still has, or after
+                the last one. Ignored once progress is stored.
             decode: Whether key and value are decoded as UTF-8, or stay bytes.
             options: Properties of Kafka's consumer by Kafka's names, such as `security.protocol`. Their values are
                 never shown. Spark sends them to the executors.
             attempt_field: Name of the field for the attempt.
 
         Raises:
-            TopologyError: An argument is not such a value.
+            TopologyError: An argument is invalid.
         """
         super().__init__(fields, {}, attempt_field=attempt_field)
         spout = type(self).__name__
@@ -107,8 +107,8 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
         self._lock = threading.Lock()
         self._client: KafkaClient | None = None
         self._seen: Mapping[str, TopicState] = {}
-        self._told: set[PartitionRange] = set()  # the lost messages that were warned of
-        self._idle: tuple[Any, Any, float] | None = None  # the start and ends of a look that found nothing, and when
+        self._told: set[PartitionRange] = set()  # the ranges of lost messages that were logged
+        self._idle: tuple[Any, Any, float] | None = None  # start, ends and time of the last check without new messages
 
     def latest(self, spark: SparkSession, start: Any) -> Any:
         """Return the offsets where the next batch ends; None if there is nothing new."""
@@ -130,7 +130,7 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
         first, last = KafkaOffsets.from_values(start), KafkaOffsets.from_values(end)
         ranges = list(last.ranges_from(first))
         if ranges:
-            # Spark would read a topic of the same name, and would wait for offsets that never come.
+            # Spark would read a new topic of the same name, and would wait for offsets that never come.
             topics = list(dict.fromkeys(each.topic for each in ranges))
             there = self._connected(spark).topics(topics)
             ranges, lost = readable_ranges(first, last, there, accepts_loss=self.accepts_loss)
@@ -163,7 +163,7 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
         )
 
     def behind(self, end: Any) -> int | None:
-        """Return how many messages the topics had behind `end` when `latest` looked at them last."""
+        """Return how many messages the topics had after `end` at the last call of `latest`; None if unknown."""
         return messages_behind(KafkaOffsets.from_values(end), self._seen) if self._seen else None
 
     def close(self) -> None:
@@ -174,7 +174,7 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
             client.close()
 
     def _warn_of(self, lost: Sequence[PartitionRange]) -> None:
-        """Warn once of messages that are left out, because they are gone."""
+        """Log once each range of messages that is left out because they are gone."""
         for each in lost:
             if each not in self._told:
                 self._told.add(each)
@@ -195,14 +195,14 @@ class KafkaTransactionalSpout(SparkTransactionalSpout):
 
 
 def _offsets(partitions: Mapping[str, Mapping[int, tuple[int, int]]], which: int) -> str:
-    """Return the starts (0) or the ends (1) of ranges as Spark takes them."""
+    """Return the starts (0) or the ends (1) of ranges in Spark's format."""
     return json.dumps(
         {topic: {str(number): each[which] for number, each in by.items()} for topic, by in partitions.items()}
     )
 
 
 def _checked_options(spout: str, options: Mapping[str, Secret | str]) -> dict[str, Secret]:
-    """Return the options, and `isolation.level` if it is missing. Messages do not hold their values."""
+    """Return the options, with `isolation.level` added if it is missing. Error messages never show the values."""
     if not isinstance(options, Mapping):
         raise TopologyError(f"{spout}: options is a {type(options).__name__}. Pass a dict of Kafka's properties.")
     checked = {"isolation.level": Secret("read_committed")}

@@ -1,7 +1,7 @@
-"""Asks Kafka for the ids, partitions and offsets of topics, through the Java client that Spark's connector brings.
+"""Asks Kafka for the ids, partitions and offsets of topics, through the Java client of Spark's connector.
 
-So it connects, encrypts and logs in exactly as Spark does when it reads. It runs in the driver's JVM and is reached
-through the session, so nothing is imported here.
+So it connects, encrypts and logs in exactly as Spark does. The client runs in the driver's JVM and is called through
+the session, so this module imports no Kafka library.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _REFUSED = ("AuthenticationException", "AuthorizationException", "InvalidTopicEx
 class KafkaClient:
     """A connection to Kafka. Thread-safe: calls wait for each other.
 
-    Methods raise `SourceUnavailable` if Kafka does not answer for its client's `default.api.timeout.ms`, `ConfigError`
-    if it refuses, and `TopologyError` if a topic does not exist.
+    Methods raise `SourceUnavailable` if Kafka does not answer for `default.api.timeout.ms`, `ConfigError` if it
+    refuses, and `TopologyError` if a topic does not exist.
     """
 
     def __init__(self, spark: SparkSession, servers: str, options: Mapping[str, Secret]) -> None:
@@ -37,7 +37,7 @@ class KafkaClient:
         self._servers = servers
         self._options = options
         self._lock = threading.RLock()
-        self._partitions: dict[str, int] = {}  # by topic: their number at the last look
+        self._partitions: dict[str, int] = {}  # by topic: their number at the last call of `topics`
         self._java_partitions: Any = None
         if type(jvm.org.apache.kafka.clients.admin.AdminClient).__name__ != "JavaClass":
             raise PlatformError(
@@ -57,7 +57,7 @@ class KafkaClient:
             self._json = jvm.com.fasterxml.jackson.databind.ObjectMapper()
 
     def topics(self, names: Sequence[str]) -> dict[str, TopicState]:
-        """Return the topics as they are now."""
+        """Return the current state of the topics."""
         with self._lock, self._translated():
             asked = self._jvm.java.util.ArrayList()
             for name in names:
@@ -76,7 +76,7 @@ class KafkaClient:
         return {name: TopicState(ids[name], begins[name], ends[name]) for name in names}
 
     def ends(self) -> dict[str, dict[int, int]]:
-        """Return by topic the ends of the partitions that there were when `topics` was called last."""
+        """Return the ends of the partitions that existed at the last call of `topics`, by topic."""
         with self._lock, self._translated():
             return self._offsets(self._consumer.endOffsets)
 
@@ -96,7 +96,7 @@ class KafkaClient:
         self._partitions = partitions
 
     def _offsets(self, ask: Callable[[Any], Any]) -> dict[str, dict[int, int]]:
-        # As one text, because each value would be a call to Java of its own.
+        # As one text, because each value would be a separate call to Java.
         text = self._json.writeValueAsString(ask(self._java_partitions))
         found: dict[str, dict[int, int]] = {name: {} for name in self._partitions}
         for key, offset in json.loads(text).items():

@@ -1,4 +1,4 @@
-"""Which offsets of Kafka's topics a batch has, and whether they can still be read. Pure."""
+"""Computes the offsets of Kafka's topics in a batch, and checks that they can still be read. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ ByPartition = Mapping[int, int]
 
 
 class TopicState(NamedTuple):
-    """A topic as Kafka has it now."""
+    """The current state of a topic."""
 
-    id: str  # differs from that of a topic of the same name that was deleted; empty if the server gives none
-    begins: ByPartition  # by partition: the offset of the first message that is left
-    ends: ByPartition  # by partition: the offset behind the last message
+    id: str  # a topic that is deleted and created again has a new one; empty if the server gives none
+    begins: ByPartition  # by partition: the offset of its first remaining message
+    ends: ByPartition  # by partition: the offset after its last message
 
 
 class PartitionRange(NamedTuple):
-    """The messages of one partition in one batch: from `start` to the one before `end`."""
+    """The messages of one partition in one batch: from `start` up to, but not including, `end`."""
 
     topic: str
     partition: int
@@ -31,11 +31,11 @@ class PartitionRange(NamedTuple):
 
 @dataclass(frozen=True)
 class KafkaOffsets:
-    """How far the topics have been read when a batch ends."""
+    """The positions in the topics at the end of a batch."""
 
     ids: Mapping[str, str] = field(default_factory=dict)  # by topic
     positions: Mapping[str, ByPartition] = field(default_factory=dict)  # the offset of the next message
-    # Where partitions begin that the batch adds, or of which it skips messages that are gone.
+    # The start of each partition that the batch adds, or in which it skips messages that are gone.
     begins: Mapping[str, ByPartition] = field(default_factory=dict)
 
     @classmethod
@@ -59,7 +59,7 @@ class KafkaOffsets:
         }
 
     def ranges_from(self, start: KafkaOffsets) -> Iterator[PartitionRange]:
-        """Yield the ranges of the batch that goes from `start` to these offsets, without empty ones."""
+        """Yield the non-empty ranges of the batch from `start` to these offsets."""
         for topic, ends in self.positions.items():
             for partition, end in sorted(ends.items()):
                 first = self.begins.get(topic, {}).get(partition)
@@ -79,14 +79,14 @@ def next_offsets(
     """Return where the next batch ends; None if there is nothing new.
 
     Args:
-        last: Where the batch before ended.
-        topics: The topics that are read, as they are now.
-        most: How many offsets the batch has at most, or one of each partition if that is more.
+        last: The end of the batch before.
+        topics: The current state of the topics to read.
+        most: The maximum number of offsets in the batch, but at least one of each partition with messages.
         from_end: Whether the very first batch begins at the end of the topics.
-        lost: What `lost_before` found, if the batch may begin behind it.
+        lost: The result of `lost_before`, if the batch may skip these messages.
 
     Raises:
-        StateRegressed: A topic was deleted and made again, or other messages that were not read yet are gone.
+        StateRegressed: A topic was deleted and created again, or unread messages outside `lost` are gone.
     """
     skipped = {(each.topic, each.partition): each.end for each in lost}
     check_topics(last, topics, skipped)
@@ -102,7 +102,7 @@ def next_offsets(
             if first is None:
                 first = end if from_end and is_first else state.begins[partition]
                 if first == end and not (from_end and is_first):
-                    continue  # a partition counts from its first message on
+                    continue  # an empty partition is added with its first message
                 begins.setdefault(topic, {})[partition] = first
                 positions.setdefault(topic, {})[partition] = first
             waiting[topic, partition] = end - first
@@ -116,7 +116,7 @@ def next_offsets(
 
 
 def messages_behind(last: KafkaOffsets, topics: Mapping[str, TopicState]) -> int:
-    """Return how many offsets the topics have behind `last`. A partition that no batch has read counts whole."""
+    """Return how many offsets the topics have after `last`. A partition that no batch has read counts in full."""
     return sum(
         max(0, end - last.positions.get(topic, {}).get(partition, state.begins[partition]))
         for topic, state in topics.items()
@@ -125,9 +125,9 @@ def messages_behind(last: KafkaOffsets, topics: Mapping[str, TopicState]) -> int
 
 
 def share_out(waiting: Mapping[tuple[str, int], int], most: int) -> dict[tuple[str, int], int]:
-    """Return how many offsets of each partition a batch has: as many of each, and more if others have fewer.
+    """Return how many offsets of each partition a batch has: equal shares, larger if other partitions have fewer.
 
-    Each partition with messages has at least one, so that none has to wait for ever.
+    Each partition with messages has at least one, so that none waits forever.
     """
     shares: dict[tuple[str, int], int] = {}
     there = {key: number for key, number in waiting.items() if number}
@@ -139,7 +139,7 @@ def share_out(waiting: Mapping[tuple[str, int], int], most: int) -> dict[tuple[s
 
 
 def lost_before(last: KafkaOffsets, topics: Mapping[str, TopicState]) -> list[PartitionRange]:
-    """Return the messages that are gone before any batch has read them, because their topic begins behind them."""
+    """Return the messages that are gone and were never read: their partition now begins after them."""
     return [
         PartitionRange(topic, partition, position, state.begins[partition])
         for topic, state in topics.items()
@@ -153,7 +153,7 @@ def check_topics(
 ) -> None:
     """Check that no topic was created again, and that no unread message is gone. Raises `StateRegressed`.
 
-    Messages that are gone from `skipped` partitions are accepted.
+    Accepts lost messages in `skipped` partitions.
     """
     for topic, state in topics.items():
         _check_id(topic, last.ids.get(topic, ""), state.id)
@@ -165,11 +165,11 @@ def check_topics(
 def readable_ranges(
     start: KafkaOffsets, end: KafkaOffsets, topics: Mapping[str, TopicState], *, accepts_loss: bool
 ) -> tuple[list[PartitionRange], list[PartitionRange]]:
-    """Return the ranges of a batch, which can be read (again), and what of them is gone and left out.
+    """Return the ranges of a batch that can be read, and the ranges that are gone and left out.
 
     Raises:
-        StateRegressed: A topic was created again, or messages are gone; with `accepts_loss`, only if they are missing
-            at the end of a partition.
+        StateRegressed: A topic was created again, or messages are gone. With `accepts_loss`, gone messages are an error
+            only at the end of a partition.
     """
     ranges, lost = [], []
     for each in end.ranges_from(start):

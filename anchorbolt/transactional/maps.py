@@ -23,23 +23,23 @@ _thread = threading.local()
 
 
 def journal_was_kept() -> bool:
-    """Return whether a committer has updated a map on this thread since the last call: its journal is its task's."""
+    """Return whether a committer has updated an `OpaqueMap` on this thread since the last call."""
     kept, _thread.has_journal = getattr(_thread, "has_journal", False), False
     return kept
 
 
 class BackingMap(Protocol):
-    """A store of your own: a table, a hash in Redis. Its values are lists as in `TransactionalValue.encode`."""
+    """Your own store, such as a table or a hash in Redis. Its values are lists as in `TransactionalValue.encode`."""
 
     def multi_get(self, keys: Sequence[Any]) -> Sequence[Any]:
         """Return the values of the keys, in their order; None for a key without a value."""
 
     def multi_put(self, keys: Sequence[Any], values: Sequence[Any]) -> None:
-        """Write a value, an encoded list, for each key. If it fails, any part of them may have been written."""
+        """Write a value, an encoded list, for each key. After an error, any part of them may have been written."""
 
 
 class _BatchMap(ABC):
-    """What both maps have in common."""
+    """The common part of both maps."""
 
     _kind: ClassVar[type[TransactionalValue[Any] | OpaqueValue[Any]]]
 
@@ -59,11 +59,11 @@ class _BatchMap(ABC):
     def multi_update(self, txid: int, functions: Mapping[Any, Function]) -> dict[Any, Any]: ...
 
     def multi_put(self, txid: int, values: Mapping[Any, Any]) -> None:
-        """Replace values: `multi_update` with functions that return them."""
+        """Replace values: calls `multi_update` with functions that return the new values."""
         self.multi_update(txid, {key: _constant(value) for key, value in values.items()})
 
     def _read(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        """Return the stored values of the keys that have one, by key."""
+        """Return the stored values by key, without keys that have no value."""
         keys = list(keys)
         return self._decoded(keys, self._backing_values(keys))
 
@@ -97,13 +97,13 @@ class TransactionalMap(_BatchMap):
     _kind = TransactionalValue
 
     def multi_update(self, txid: int, functions: Mapping[Any, Function]) -> dict[Any, Any]:
-        """Update values as a batch does: one read, and one write unless the batch is already in all values.
+        """Apply a batch to values: one read, and one write unless all values already include the batch.
 
-        Call it in the commit phase, in `finish_batch` of a committer, once for a batch and a key.
+        Call it in the commit phase, in `finish_batch` of a committer, once per batch and key.
 
         Args:
             txid: The batch's transaction id.
-            functions: For each key a function that returns its new value; the argument is the old one, or None.
+            functions: For each key, a function that gets the old value or None, and returns the new value.
 
         Returns:
             The new values by key.
@@ -122,10 +122,9 @@ class TransactionalMap(_BatchMap):
 class OpaqueMap(_BatchMap):
     """A map of `OpaqueValue`. For any spout: of several tries of a batch, the last one counts.
 
-    An opaque spout may deliver a key in one try of a batch, and not in the next one. So the map stores the keys of its
-    last batch in a journal, and takes back what an earlier try did to keys that the last one does not have. A key that
-    is taken back stays in the store, with the value that it had before, or None. The journal is an entry of the same
-    store.
+    An opaque spout may deliver a key in one try of a batch, but not in the next. So the map stores the keys of its last
+    batch in a journal, and restores keys that an earlier try changed and the last try did not contain. A restored key
+    stays in the store with its previous value, or None. The journal is an entry of the same store.
     """
 
     _kind = OpaqueValue
@@ -135,24 +134,25 @@ class OpaqueMap(_BatchMap):
 
         Args:
             backing: The store.
-            journal: A key of the store, for the journal. Each task needs its own, which is the same in each try, such
-                as `f"journal-{context.this_component_id}-{context.this_task_index}"`. The same task must get a key in
-                each try: take the bolt's stream by fields grouping. Its parallelism can change when a run has ended
-                as FINISHED or STOPPED. While a batch may be half committed, a start with another one is refused.
+            journal: A key of the store, for the journal. Each task needs its own key, the same in each try, such as
+                `f"journal-{context.this_component_id}-{context.this_task_index}"`. Use fields grouping for the bolt's
+                input, so that the same task gets a key in each try. The bolt's parallelism can change when a run has
+                ended as FINISHED or STOPPED. While a batch may be half committed, a start with another parallelism is
+                refused.
         """
         super().__init__(backing)
         self._journal = journal
 
     def multi_update(self, txid: int, functions: Mapping[Any, Function]) -> dict[Any, Any]:
-        """Update values as a batch does: one read and one write, and a write of the journal before it.
+        """Apply a batch to values: one read and one write, after a write of the journal.
 
-        Call it in the commit phase, in `finish_batch` of a committer, exactly once for each batch on each task: also
-        without any function, if the task got no tuple.
+        Call it in the commit phase, in `finish_batch` of a committer, exactly once for each batch on each task. If the
+        task got no tuple, call it without functions.
 
         Args:
             txid: The batch's transaction id.
-            functions: For each key a function that returns its new value; the argument is the value without this
-                batch, or None.
+            functions: For each key, a function that gets the value without this batch or None, and returns the new
+                value.
 
         Returns:
             The new values by key.
@@ -196,7 +196,7 @@ def _refuse_later(stored: Mapping[Any, Any], txid: int) -> None:
 
 
 def _hashable(key: Any) -> Any:
-    """Return a key as it was before a store such as JSON made a list of a tuple."""
+    """Convert lists in a key back to tuples: a store such as JSON has made lists of them."""
     return tuple(map(_hashable, key)) if isinstance(key, list) else key
 
 

@@ -1,7 +1,6 @@
 """Transactional spouts that emit rows from memory: for tests and demonstrations.
 
-The metadata of a partition is `[index, count]`: the batch has `count` rows, the first of them the partition's row
-number `index`.
+The metadata of a partition is `[index, count]`: the batch has `count` rows of the partition, from row `index` on.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ Partitions = Mapping[int, Sequence[Sequence[Any]]]
 
 
 class MemoryTransactionalSpout(PartitionedTransactionalSpout):
-    """Emits the rows of its partitions once, the same batch for each try. Then no batch is ready.
+    """Emits the rows of its partitions once, with the same batch in each try. Then no batch is ready.
 
-    A run that continues from stored progress emits the rows behind it.
+    A run that continues from stored progress emits the later rows.
     """
 
     def __init__(self, partitions: Partitions, fields: Sequence[str], take: int, *, attempt_field: str = "tx") -> None:
@@ -40,12 +39,12 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout):
         Args:
             partitions: The rows by partition, from 0 without a gap. Each row is a tuple or list with one value per
                 field. At least one partition; a partition may be empty.
-            fields: Names of the rows' fields. The default stream has them behind the field for the attempt.
-            take: How many rows of each partition a batch has at most.
+            fields: Names of the rows' fields. In the default stream they follow the field for the attempt.
+            take: The maximum number of rows of each partition in a batch.
             attempt_field: Name of the field for the attempt.
 
         Raises:
-            TopologyError: An argument is not such a value.
+            TopologyError: An argument is invalid.
         """
         self._rows = _Rows(type(self).__name__, partitions, fields, attempt_field)
         self._take = self._rows.checked_take(take)
@@ -64,20 +63,20 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout):
 
 
 class OpaqueMemoryTransactionalSpout(OpaquePartitionedTransactionalSpout):
-    """Emits the rows of its partitions once, in batches that a test may change while the run goes on.
+    """Emits the rows of its partitions once, in batches that a test may change during the run.
 
-    `take` and `disabled_partitions` are shared with the copies of this object in the same process: those that
-    `LocalCluster` makes for its emitters. A copy in another process has the values of when it was pickled.
+    `take` and `disabled_partitions` are shared with the copies of this object in the same process, which `LocalCluster`
+    makes for its emitters. A copy in another process keeps the values at the time of pickling.
     """
 
     def __init__(self, partitions: Partitions, fields: Sequence[str], take: int, *, attempt_field: str = "tx") -> None:
-        """Create a spout. The arguments, and the errors, are those of `MemoryTransactionalSpout`."""
+        """Create a spout. Takes the arguments and raises the errors of `MemoryTransactionalSpout`."""
         self._rows = _Rows(type(self).__name__, partitions, fields, attempt_field)
         self._shared = _Shared(self._rows.checked_take(take), frozenset())
 
     @property
     def take(self) -> int:
-        """How many rows of each partition a batch has at most. A batch that is tried again uses the new value."""
+        """The maximum number of rows of each partition in a batch. A batch that is tried again uses the new value."""
         return self._shared.take
 
     @take.setter
@@ -97,7 +96,7 @@ class OpaqueMemoryTransactionalSpout(OpaquePartitionedTransactionalSpout):
         declarer.declare(*self._rows.fields)
 
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionedCoordinator:
-        """Return a coordinator that is ready while a partition that is not disabled has more rows."""
+        """Return a coordinator that is ready while an enabled partition has more rows."""
         return _Coordinator(self._rows, self._shared.disabled)
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> OpaquePartitionedEmitter:
@@ -133,7 +132,7 @@ class _Rows:
         return take
 
     def next_batch(self, partition: int, take: int, last_metadata: Any) -> list[int]:
-        """Return the metadata of the batch behind `last_metadata`: `[index, count]`."""
+        """Return the metadata of the batch after `last_metadata`: `[index, count]`."""
         index = sum(last_metadata) if last_metadata else 0
         return [index, max(0, min(take, len(self.partitions[partition]) - index))]
 
@@ -162,7 +161,7 @@ class _Rows:
 
 
 class _Shared:
-    """What a test may change. Unpickling returns the original object as long as it exists in the process."""
+    """The settings that a test may change. Unpickling returns the original object while it exists in the process."""
 
     _all: ClassVar[WeakValueDictionary[str, _Shared]] = WeakValueDictionary()
 

@@ -1,7 +1,7 @@
 """The coordinator and the emitters of the spouts over Redis streams.
 
-A partition is a stream, and a batch of it is a range of entry ids. Entries are only ever appended, each with a higher
-id than all before, so a range whose end has been read gets no more entries. It can only lose some.
+A partition is a stream, and its batch is a range of entry ids. Entries are only appended, each with a higher id than
+all before. So once the end of a range was read, the range can lose entries, but never get new ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.retry import RetryPolicy
 
-_PAGE = 1000  # entries in memory at one time
+_PAGE = 1000  # entries in memory at a time
 
 
 class BatchRange(NamedTuple):
@@ -42,14 +42,14 @@ class StreamPartitions:
     """Reads the streams of a spout by batches. While Redis does not answer, every method waits for it.
 
     Methods raise `SourceUnavailable` if Redis has not answered for `topology.message.timeout.secs`, `ConfigError` if a
-    key holds no stream or the login was refused, `TopologyError` if metadata is of another stream, and `StateRegressed`
-    if entries that batches had are gone.
+    key holds no stream or the login was refused, `TopologyError` if metadata belongs to another stream, and
+    `StateRegressed` if entries of a batch are gone.
     """
 
     def __init__(
         self, spout: str, streams: Sequence[str], address: RedisAddress, conf: Mapping[str, Any], *, idempotent: bool
     ) -> None:
-        """Connects on first use. `idempotent` is whether a stream that was recreated is an error."""
+        """Connects on first use. With `idempotent`, a stream that was recreated is an error."""
         self._spout = spout
         self.streams = tuple(streams)
         self._idempotent = idempotent
@@ -91,11 +91,11 @@ class StreamPartitions:
             self._check_last_id(key, last.last, last_id)
 
     def entries_of(self, batch: BatchRange) -> Iterator[list[Entry]]:
-        """Yield the entries that are left of a batch, in pages."""
+        """Yield the remaining entries of a batch, in pages."""
         return self._pages(batch.key, batch.first, batch.last, None)
 
     def check_same(self, batch: BatchRange, found: BatchRange | None) -> None:
-        """Raise `StateRegressed` unless the entries found are those of the batch."""
+        """Raise `StateRegressed` unless the range `found` equals the batch."""
         if found == batch:
             return
         expected, there = _described(batch), "0 entries" if found is None else _described(found)
@@ -145,7 +145,7 @@ class RedisCoordinator(PartitionedCoordinator):
         return len(self._partitions.streams)
 
     def after(self, last_metadata: Mapping[int, Any] | None) -> None:
-        """Called before each `is_ready`, with the metadata of the batch before for each partition that has some."""
+        """Called before each `is_ready`, with the metadata of each partition's last batch, if any."""
         given = last_metadata or {}
         self._last = {partition: self._partitions.range_of(partition, given[partition]) for partition in given}
 
@@ -167,7 +167,7 @@ class StreamEmission:
     def emit_new(
         self, attempt: TransactionAttempt, collector: BatchOutputCollector, partition: int, last_metadata: Any
     ) -> Any:
-        """Emit what follows the last batch; return its metadata, or `last_metadata` if nothing follows."""
+        """Emit the entries after the last batch; return their metadata, or `last_metadata` if there are none."""
         last = self._partitions.range_of(partition, last_metadata)
         pages = self._partitions.new_entries(partition, last, self._take)
         emitted = self._emit(attempt, collector, self._partitions.streams[partition], pages)
@@ -176,7 +176,7 @@ class StreamEmission:
     def emit_again(
         self, attempt: TransactionAttempt, collector: BatchOutputCollector, partition: int, metadata: Any
     ) -> None:
-        """Emit the entries of a batch. Raises `StateRegressed` if not all of them are there."""
+        """Emit the entries of a batch. Raises `StateRegressed` if one is missing."""
         batch = self._partitions.range_of(partition, metadata)
         if batch is not None:
             emitted = self._emit(attempt, collector, batch.key, self._partitions.entries_of(batch))
@@ -199,7 +199,7 @@ class StreamEmission:
 
 
 class _StreamEmitter(Emitter):
-    """Emits each new batch as both spouts do."""
+    """Emits new batches, for both spouts."""
 
     def __init__(self, emission: StreamEmission) -> None:
         self._emission = emission
@@ -223,7 +223,7 @@ class RedisEmitter(_StreamEmitter, PartitionedEmitter):
 
 
 class OpaqueRedisEmitter(_StreamEmitter, OpaquePartitionedEmitter):
-    """Emits the entries behind the last committed batch. Each try reads them again, so it may find others."""
+    """Emits the entries after the last committed batch. Each try reads them again, so it may find other entries."""
 
 
 def _described(batch: BatchRange) -> str:

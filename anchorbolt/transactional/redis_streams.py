@@ -28,7 +28,7 @@ from anchorbolt.transactional.redis_partitions import (
 
 
 class _RedisStreamsBatches(BatchSpout):
-    """What both spouts have in common."""
+    """The common part of both spouts."""
 
     _idempotent: bool
 
@@ -54,15 +54,15 @@ class _RedisStreamsBatches(BatchSpout):
         """Create a spout. Connects to nothing yet.
 
         Args:
-            streams: Key of the stream, or keys of several: partition 0 is the first one. A stream that is missing is
+            streams: Key of the stream, or keys of several: partition 0 is the first one. A missing stream counts as
                 empty. In a Redis Cluster the keys may have any slots. Keep the order of the keys from one run to the
                 next, and add new keys at the end.
-            fields: Names of the entries' fields to emit, which are the field names of the tuples after the attempt's. A
-                field that an entry lacks is None; other fields of an entry are left out.
-            take: How many entries of a stream a batch has at most.
+            fields: Names of the entries' fields to emit. They are also the tuples' field names, after the attempt's
+                field. If an entry lacks a field, its value is None; other fields of an entry are left out.
+            take: The maximum number of entries of a stream in a batch.
             attempt_field: Field name of the attempt, the first value of each tuple.
             decode: Whether values are decoded as UTF-8, or stay bytes. A value that is not UTF-8 always stays bytes.
-            host: Name or address of the server, as the executors reach it too.
+            host: Name or address of the server; the executors must reach it, too.
             port: Its TCP port.
             database: Number of the database.
             nodes: Some of the servers of a Redis Cluster, each as `host:port`, instead of host and port.
@@ -71,12 +71,12 @@ class _RedisStreamsBatches(BatchSpout):
             password_env: Instead of `password`, the environment variable that has it. It is read here, on the driver.
             password_file: Instead of `password`, the file that has it. It is read here, on the driver.
             timeout_ms: Time in milliseconds for connecting, and for each read and write of a socket.
-            tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such. The
+            tls: Settings of the encryption: `TlsSettings`, or a mapping with its keys; None means no encryption. The
                 files must be on the driver and on all executors.
 
         Raises:
-            TopologyError: Streams, fields or another argument that is not about the connection is not such a value.
-            ConfigError: An argument about the connection is not such a value, or the password cannot be read.
+            TopologyError: `streams`, `fields` or another argument that is not about the connection is invalid.
+            ConfigError: An argument about the connection is invalid, or the password cannot be read.
         """
         spout = type(self).__name__
         self.streams = stream_keys(spout, streams)
@@ -90,7 +90,7 @@ class _RedisStreamsBatches(BatchSpout):
         self.take = take
         self.attempt_field = attempt_field
         self.decode = decode
-        # Read now: the place of the password is on the driver, and executors get only the pickle.
+        # Read now: the password's file or variable is on the driver, and executors get only the pickle.
         self._address = connection_of(
             spout,
             host=host,
@@ -121,15 +121,15 @@ class _RedisStreamsBatches(BatchSpout):
 
 
 class RedisTransactionalSpout(_RedisStreamsBatches, PartitionedTransactionalSpout):
-    """Emits the entries of Redis streams, from their first, in batches that are identical in each try.
+    """Emits the entries of Redis streams from the start, in batches that are identical in each try.
 
-    A batch has at most `take` entries of each stream. It is read again when it is tried again, so its entries must stay
-    in the stream until it has committed. If one is missing, the run stops with `StateRegressed`: restore it, or use
-    `OpaqueRedisTransactionalSpout`. It also stops if a stream has only had lower ids than a batch ended with, as when
-    the stream was deleted and made again, or an older copy of it was loaded. Entries that were deleted before they were
-    read are left out unnoticed.
+    A batch has at most `take` entries of each stream. Each try reads the batch again, so its entries must stay in the
+    stream until it has committed. If one is missing, the run stops with `StateRegressed`: restore it, or use
+    `OpaqueRedisTransactionalSpout`. The run also stops if all ids that a stream ever had are lower than the end of a
+    batch, as after the stream was deleted and created again, or an older copy was loaded. Entries that were deleted
+    before they were read are left out without notice.
 
-    The streams are only read. Trim them by yourself, with room for what is not processed yet.
+    The spout only reads the streams. Trim them yourself, but keep the entries that are not processed yet.
 
     While Redis does not answer, coordinator and emitters wait. After `topology.message.timeout.secs` they raise
     `SourceUnavailable`. Needs Redis 5 or later.
@@ -143,16 +143,16 @@ class RedisTransactionalSpout(_RedisStreamsBatches, PartitionedTransactionalSpou
 
 
 class OpaqueRedisTransactionalSpout(_RedisStreamsBatches, OpaquePartitionedTransactionalSpout):
-    """Emits the entries of Redis streams, from their first, each in exactly one batch that commits.
+    """Emits the entries of Redis streams from the start, each in exactly one batch that commits.
 
-    A batch has at most `take` entries of each stream. A batch that is tried again has what then follows the last batch
-    that committed: entries that were added meanwhile too, and not those that were deleted or trimmed.
+    A batch has at most `take` entries of each stream. A retried batch is read again from the end of the last committed
+    batch, so it may differ: it has entries that were added meanwhile, and lacks entries that were deleted or trimmed.
 
-    A stream that was deleted and made again is read from the id on that the last batch ended with. So entries with
-    lower ids, as after the clock of the server was set back, are never emitted, and nothing says so. To read them, give
-    the topology another id.
+    A stream that was deleted and created again is read from the id at which the last batch ended. So entries with lower
+    ids, as after the server's clock was set back, are never emitted, without notice. To read them, give the topology
+    another id.
 
-    The streams are only read. While Redis does not answer, coordinator and emitters wait. After
+    The spout only reads the streams. While Redis does not answer, coordinator and emitters wait. After
     `topology.message.timeout.secs` they raise `SourceUnavailable`. Needs Redis 5 or later.
     """
 

@@ -1,6 +1,6 @@
 """The two kinds of values that make updates of an outside store exact, and the rules to update them.
 
-`TransactionalValue` is for spouts that emit the same batch in each try. `OpaqueValue` is for opaque spouts, too.
+`TransactionalValue` is for spouts that emit the same batch in each try. `OpaqueValue` is for any spout.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TransactionalValue(Generic[V]):
 
     @classmethod
     def decode(cls, encoded: Any) -> TransactionalValue[Any]:
-        """Return the value that `encode` made a list of; a tuple will do. Raises `StateCorrupted` for anything else."""
+        """Decode the list of `encode`, or an equal tuple. Raises `StateCorrupted` for anything else."""
         return cls(*_parts(cls, encoded, 2))
 
 
@@ -57,21 +57,21 @@ class OpaqueValue(Generic[V]):
 
     @classmethod
     def decode(cls, encoded: Any) -> OpaqueValue[Any]:
-        """Return the value that `encode` made a list of; a tuple will do. Raises `StateCorrupted` for anything else."""
+        """Decode the list of `encode`, or an equal tuple. Raises `StateCorrupted` for anything else."""
         return cls(*_parts(cls, encoded, 3))
 
 
 def update_transactional(
     stored: TransactionalValue[V] | None, txid: int, function: Callable[[V | None], V]
 ) -> TransactionalValue[V]:
-    """Return what to store for a batch that updates a value: each batch counts once, however often it is tried.
+    """Return the value to store after a batch: each batch counts once, however often it is tried.
 
     Exact only if each try of a batch has the same tuples, as with a `PartitionedTransactionalSpout`.
 
     Args:
-        stored: What is stored; None for nothing.
+        stored: The stored value; None if there is none.
         txid: The batch's transaction id.
-        function: Returns the new value; its argument is the old one, or None. Not called if the batch is in `stored`.
+        function: Gets the old value or None; returns the new value. Not called if `stored` includes the batch.
 
     Raises:
         StateError: `stored` has a higher txid: it belongs to another history of the topology.
@@ -83,15 +83,15 @@ def update_transactional(
 
 
 def update_opaque(stored: OpaqueValue[V] | None, txid: int, function: Callable[[V | None], V]) -> OpaqueValue[V]:
-    """Return what to store for a batch that updates a value: of several tries of a batch, the last one counts.
+    """Return the value to store after a batch: of several tries of a batch, the last one counts.
 
     Exact for any spout if each try of a batch updates the value. If the last try may not update a value that an earlier
-    one updated, use `OpaqueMap`, which takes the earlier update back.
+    try updated, use `OpaqueMap`, which takes the earlier update back.
 
     Args:
-        stored: What is stored; None for nothing.
+        stored: The stored value; None if there is none.
         txid: The batch's transaction id.
-        function: Returns the new value; its argument is the value without this batch, or None.
+        function: Gets the value without this batch or None; returns the new value.
 
     Raises:
         StateError: `stored` has a higher txid: it belongs to another history of the topology.
@@ -104,7 +104,7 @@ def update_opaque(stored: OpaqueValue[V] | None, txid: int, function: Callable[[
 
 
 def refuse_later(stored_txid: int, txid: int, what: str) -> None:
-    """Raise `StateError` if `what` is stored was updated by a later batch than `txid`."""
+    """Raise `StateError` if a later batch than `txid` updated the stored value; `what` names it in the message."""
     if stored_txid > txid:
         raise StateError(
             f"the store holds {what}, updated by batch {stored_txid}, but the topology is at batch {txid}. The store "

@@ -12,40 +12,40 @@ from anchorbolt.util.messages import counted, last_line, printable, shortened
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One tuple of a spout that failed for good; or a batch of a transactional topology, without its tuples."""
+    """A tuple of a spout that failed for good, or a batch of a transactional topology (without its tuples)."""
 
     spout: str  # its id
     stream: str  # empty for a batch
-    values: tuple[Any, ...]  # of a batch: its txid and its metadata
+    values: tuple[Any, ...]  # for a batch: its txid and its metadata
     msg_id: Any  # None for a tuple of a stream spout
-    component: str  # the bolt, or of a batch also the spout, that failed it or what descends from it; empty if unknown
+    component: str  # the bolt that failed it or a descendant, for a batch also the spout; empty if unknown
     task_index: int
-    reason: str  # the exception, or what else failed it
+    reason: str  # the exception, or another reason
     tries: int  # how often it was tried
     at: float  # when it was left out, in seconds since 1970
 
     @property
     def cause(self) -> str:
-        """The task that failed it, if it is known, and the last line of the reason."""
+        """The task that failed it, if known, and the last line of the reason."""
         kind = "spout" if self.component == self.spout else "bolt"
         by = f"{kind} {self.component!r}, task {self.task_index}: " if self.component else ""
         return by + last_line(self.reason)
 
     @property
     def is_batch(self) -> bool:
-        """Whether it stands for a batch of a transactional topology."""
+        """Whether it is a batch of a transactional topology."""
         return not self.stream
 
     @property
     def content(self) -> str:
-        """What was left out, in one line: the spout with the values, or the batch with its metadata."""
+        """The lost content in one line: the spout with the values, or the batch with its metadata."""
         if self.is_batch:
             txid, metadata = self.values
             return f"{self.spout}, batch {txid} with the metadata {metadata!r}"
         return f"{self.spout}/{self.stream} {self.values!r}"
 
     def __str__(self) -> str:
-        """Return what happened, without the values: for the log."""
+        """Return a text for the log, without the values."""
         what = "a tuple" if self.msg_id is None else f"message {shortened(self.msg_id)}"
         if self.is_batch:
             what = f"batch {self.values[0]}"
@@ -59,7 +59,7 @@ class DeadLetter:
 
     @classmethod
     def decode(cls, content: Sequence[Any]) -> "DeadLetter":
-        """Decode what `encode` returned. Raises `TypeError` or `ValueError` if it is damaged."""
+        """Decode the result of `encode`. Raises `TypeError` or `ValueError` if it is damaged."""
         spout, stream, values, msg_id, component, task_index, reason, tries, at = content
         return cls(
             str(spout),
@@ -74,7 +74,7 @@ class DeadLetter:
         )
 
     def as_json(self, txid: int) -> str:
-        """Return a line of JSON; `packed` holds the values in the exact form, for a replay."""
+        """Return a line of JSON; its field `packed` holds the exact values, for a replay."""
         line = json.dumps(
             {
                 "txid": txid,
@@ -91,7 +91,7 @@ class DeadLetter:
             },
             ensure_ascii=False,
         )
-        return printable(line)  # what it escapes is an escape of JSON, too
+        return printable(line)  # its escapes are valid in JSON, too
 
     @classmethod
     def from_json(cls, line: str) -> tuple[int, "DeadLetter"]:
@@ -104,7 +104,7 @@ class DeadLetter:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can write of a value that can be sent: readable, and not always exact."""
+    """Convert a value to plain JSON values: readable, but not always exact."""
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, dict):

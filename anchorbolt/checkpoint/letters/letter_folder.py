@@ -1,4 +1,4 @@
-"""A directory of dead letters: `letters-<txid>.jsonl`, those that wait to be replayed, and those that were."""
+"""A directory of dead letters: `letters-<txid>.jsonl`, and folders for waiting and finished replays."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ _WAITING, _DONE = "replay", "replayed"
 
 
 class LetterFolder:
-    """A `LetterStore` whose names are those of files."""
+    """A `LetterStore` with file names as names."""
 
     def __init__(self, folder: Folder) -> None:
         self.location = folder.location
         self._folder = folder
 
     def append(self, txid: int, lines: Sequence[str]) -> None:
-        """Write the wave's file. One of the same txid with other letters, of an earlier history, stays beside it."""
+        """Write the wave's file. A file of the same txid from an earlier history, with other letters, is kept."""
         data = "".join(f"{line}\n" for line in lines).encode()
         with self._reached():
             for number in count(1):
@@ -36,7 +36,7 @@ class LetterFolder:
     def read(self, name: str) -> str | None:
         with self._reached():
             data = self._folder.read(name)
-        # What is no UTF-8 is no JSON either.
+        # Bytes that are not UTF-8 are not JSON either.
         return None if data is None else data.decode(errors="replace")
 
     def replay(self, names: Sequence[str]) -> None:

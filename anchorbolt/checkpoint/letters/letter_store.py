@@ -1,4 +1,4 @@
-"""Keeps dead letters as lines of JSON, in a directory or a Redis stream, and hands them to the topology again."""
+"""Stores dead letters as lines of JSON, in a directory or a Redis stream, and returns them for a replay."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,34 +10,34 @@ from anchorbolt.errors import ConfigError, SerializationError
 from anchorbolt.files import Locations, WorkerLocations
 
 REDIS_STREAM = "redis-stream:"
-"""The beginning of a `topology.dead.letter` that names a stream, in the Redis of the state provider's configuration."""
+"""The prefix of a `topology.dead.letter` that names a stream, in the Redis of the state provider's configuration."""
 
 Letter = tuple[int, DeadLetter]
 """A dead letter, and the txid of the wave that left it out."""
 
 
 class LetterStore(Protocol):
-    """The dead letters of one topology. A name stands for those of one wave.
+    """The dead letters of one topology. A name identifies the letters of one wave.
 
-    No letter is deleted: a replay moves them. All methods raise `SinkUnavailable` if the place cannot be reached or
+    No letter is deleted: a replay moves them. All methods raise `SinkUnavailable` if the location cannot be reached or
     changed.
     """
 
     location: str
 
     def append(self, txid: int, lines: Sequence[str]) -> None:
-        """Keep the letters of a wave. May be repeated with the same lines."""
+        """Store the letters of a wave. May be repeated with the same lines."""
 
     def names(self) -> list[str]:
-        """Return the names of all letters that no replay was asked for, oldest first."""
+        """Return the names of all letters without a requested replay, oldest first."""
 
     def read(self, name: str) -> str | None:
         """Return the lines of the letters with this name; None if there are no such letters."""
 
     def replay(self, names: Sequence[str]) -> None:
-        """Have the topology process the letters with these names again. May be repeated.
+        """Make the topology process the letters with these names again. May be repeated.
 
-        Raises `ConfigError` if letters of such a name wait already, before any letter is moved.
+        Raises `ConfigError`, before any letter is moved, if letters of one of these names already wait.
         """
 
     def waiting(self) -> list[str]:
@@ -47,7 +47,7 @@ class LetterStore(Protocol):
         """Return the lines of waiting letters with this name; None if there are no such letters."""
 
     def finish(self, name: str) -> None:
-        """Move the letters with this name to those that were replayed. May be repeated."""
+        """Move the letters with this name to the replayed ones. May be repeated."""
 
 
 def letter_store(
@@ -55,7 +55,7 @@ def letter_store(
 ) -> LetterStore | None:
     """Return the store for the value of `topology.dead.letter`; None if that is a function, or not set.
 
-    `locations` opens a directory; None for what this process can open by itself.
+    `locations` opens a directory; None for locations that this process can open by itself.
     """
     if not isinstance(destination, str):
         return None
@@ -73,9 +73,9 @@ def letter_store(
 
 
 def letters_of(store: LetterStore, name: str, *, waiting: bool = False) -> list[Letter]:
-    """Return the letters of a name, of those that are not to be replayed or of those that are `waiting`.
+    """Return the letters with a name, either from those `waiting` for a replay or from all others.
 
-    Raises `SerializationError` if these are no dead letters, and `ConfigError` if there is nothing of this name.
+    Raises `SerializationError` if the lines are not dead letters, and `ConfigError` if the name does not exist.
     """
     text = store.read_waiting(name) if waiting else store.read(name)
     if text is None:

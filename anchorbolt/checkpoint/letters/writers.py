@@ -1,4 +1,4 @@
-"""Writes out the dead letters of a decided wave, in the commit phase; and does so again after a crash."""
+"""Writes the dead letters of a decided wave, in the commit phase, and again after a crash."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ class DeadLetterWriter(Protocol):
     """Writes the dead letters of a wave."""
 
     def write(self, txid: int, letters: Sequence[DeadLetter]) -> None:
-        """Write them; called again with the same arguments after a crash, and then without a second effect."""
+        """Write the letters. Called again with the same arguments after a crash; must then have no second effect."""
 
 
 class Lines:
@@ -28,7 +28,7 @@ class Lines:
         self._retry = retry
 
     def write(self, txid: int, letters: Sequence[DeadLetter]) -> None:
-        """Write the letters. Raises `SinkUnavailable` if that is not possible in time."""
+        """Write the letters. Raises `SinkUnavailable` if the store does not answer in time."""
         lines = [letter.as_json(txid) for letter in letters]
         self._retry.until_available(partial(self._store.append, txid, lines))
 

@@ -36,11 +36,11 @@ class BatchTries:
         self._left_out = -1  # the last batch that was left out
 
     def instead_of(self, current: Round) -> PreparedRound | None:
-        """Return what is prepared instead of another round if the batch has failed for good: nothing but its letter.
+        """Return a round with only the batch's dead letter if the batch has failed for good, None otherwise.
 
-        Raises the cause if it is not the batch's, such as a task's lost input; if the batch before was left out as
-        well, since then the batches are not to blame; or if its metadata is not known, since then nobody knows where
-        the next batch begins.
+        Raises the cause instead if no bolt, spout or worker failed the batch; if the batch before was left out too,
+        because then the batches are not to blame; or if the batch's metadata is unknown, because the next batch begins
+        after it.
         """
         if current.txid != self._txid:
             self._txid, self._failures, self._cause = current.txid, 0, None
@@ -49,7 +49,7 @@ class BatchTries:
         return self._leave_out(current.txid, self._cause)
 
     def failed(self, error: AnchorboltError, current: Round) -> None:
-        """Count a round's failure, unless it is not the batch's. Adds advice to an error that ends the run."""
+        """Count a round's failure if the batch may have caused it. Adds advice to an error that ends the run."""
         is_first_late = error.found_late and not current.checks
         if is_first_late or isinstance(error, _NOT_OF_THE_BATCH):
             return

@@ -1,4 +1,4 @@
-"""Reads the committed state of stateful bolts: all of it, or one key. Raises no fence, and no wave waits for it."""
+"""Reads the committed state of stateful bolts: all of it, or one key. Takes no fence, and no wave waits for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anchorbolt.util.messages import shortened
 
 @dataclass(frozen=True)
 class StoredValue:
-    """What one task's state has under a key."""
+    """The value that one task's state has under a key."""
 
     task: int  # its index
     key: Any
@@ -46,7 +46,7 @@ def items(plan: ExecutionPlan, component: str) -> Iterator[tuple[Any, Any]]:
 
 
 def look_up(plan: ExecutionPlan, component: str, key: Any) -> Iterator[StoredValue]:
-    """Yield what each task of a stateful bolt has under a key, one round trip each; see `RunHandle.lookup`.
+    """Yield each task's value of a key of a stateful bolt, with one round trip each; see `RunHandle.lookup`.
 
     The task to which fields grouping sends the key comes first.
     """
@@ -91,7 +91,7 @@ def is_of_own_class(plan: ExecutionPlan, storage: StateStorage) -> bool:
 def _likely_task(key: Any, count: int) -> int:
     try:
         return destination_of(stable_hash(key), count)
-    except UnsupportedValue:  # fields grouping does not take such a key, but a serializer of the user's may
+    except UnsupportedValue:  # fields grouping refuses such a key, but a user's serializer may accept it
         return 0
 
 

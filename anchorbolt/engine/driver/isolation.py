@@ -1,10 +1,10 @@
 """Finds the tuples on which bolts raise or workers die, and leaves them out as dead letters, so that the run goes on.
 
-After a round that failed because a bolt raised, the same wave is run in a round that *isolates*: all its tuples are
-tracked, those of stream spouts as well, and an exception fails only the trees of its tuple. So one round finds all of
-them. The next round leaves them out. If workers die in two rounds of a wave, the tuple is looked for by halves. The
-rounds of a search isolate, too, so that other tuples do not end it. A wave that processes dead letters again
-isolates from its first round on: they have no message to fail.
+After a round failed because a bolt raised, the same wave runs again in a round that *isolates*: all its tuples are
+tracked, also those of stream spouts, and an exception fails only the trees of its tuple. So one round finds all such
+tuples, and the next round leaves them out. If workers die in two rounds of a wave, a binary search finds the tuple. The
+rounds of the search isolate, too, so that other tuples do not end it. A wave that processes dead letters again isolates
+from its first round: dead letters have no message to fail.
 """
 
 import logging
@@ -30,28 +30,28 @@ _DIED = "a worker process died each time that it was executed"
 
 
 class Halving:
-    """The search for the tuple with the lowest root on which a worker dies: by halves, since it reports nothing. Pure.
+    """A binary search for the tuple with the lowest root that kills its worker: a dead worker reports nothing. Pure.
 
     The tuples of a wave have roots that look random, so half of a range of roots holds about half of its tuples. A
     round runs with the tuples of the lower half only. If a worker dies, the tuple is one of them. Otherwise the spouts'
-    tasks say which roots there are in the other half: so the range shrinks to the tuples that are there, and in the end
-    it holds one. The last rounds run with that tuple alone. Only if a worker dies in each of them, it is the tuple: a
-    worker may also have been killed from outside, and then another tuple, or none, may seem to be it.
+    tasks report the roots in the other half, and the range shrinks to these tuples until it holds only one. The last
+    rounds run with that tuple alone. The search blames the tuple only if a worker dies in each of them: if a worker was
+    killed from outside, the search may end at an innocent tuple, or at none.
     """
 
     def __init__(self, first: int = 1) -> None:
-        """Search from this root on; 0 is that of all untracked tuples."""
+        """Search from root `first` on; 0 is the root of all untracked tuples."""
         self._window = first, _END
-        self._tuples: int | None = None  # about so many have a root in the window, and the first one has; if known
+        self._tuples: int | None = None  # estimated number in the window; if known, a tuple has the window's first root
         self._alone = 0  # rounds with one tuple alone in which a worker died
         self.is_done = False
-        self.found: int | None = None  # once it is done: the root; None if no tuple ends its worker by itself
+        self.found: int | None = None  # the root, once the search is done; None if no tuple kills its worker
 
     @property
     def probe(self) -> Probe:
         """The roots of the next round."""
         first, end = self._window
-        # By halves of the range alone it would take 60 rounds to part the first tuple from nothing.
+        # Halving the range down to one root would take 60 rounds.
         is_alone = end - first == 1 or self._tuples == 1
         return Probe(first, first + 1 if is_alone else first + (end - first) // 2, end)
 
@@ -67,7 +67,7 @@ class Halving:
             self._tuples = (self._tuples + 1) // 2
 
     def survived(self, others: Others | None) -> None:
-        """Note that the workers survived that round, and which tuples there are in the half that did not run."""
+        """Note that the workers survived that round; `others` are the tuples in the half that did not run."""
         if others is None:
             self.is_done = True
         else:
@@ -79,7 +79,7 @@ class Isolation:
     """The isolation of one run's waves."""
 
     def __init__(self, most_letters: int, spouts: RichSpouts | None) -> None:
-        """Allow at most so many dead letters in a wave."""
+        """Allow at most `most_letters` dead letters in a wave."""
         self._most_letters = most_letters
         self._spouts = spouts
         self._reset(-1, isolates=False)
@@ -91,13 +91,13 @@ class Isolation:
         self._deaths = 0  # rounds in which workers died, without those of a search
         self._excluded: dict[int, Failure] = {}  # by root, of stream spouts
         self._found = 0  # tuples on which workers died
-        self._clean = 1  # on a tuple with a root below this, no worker dies, as far as was searched
+        self._clean = 1  # tuples with lower roots are known not to kill a worker
         self._halving: Halving | None = None
         self._cause: AnchorboltError | None = None
         self._gives_up = False  # too many rows failed: the wave fails as without dead letters
 
     def begin(self, current: Round, *, replays: bool = False) -> Round:
-        """Return the round as it is to be run; `replays` if its wave processes dead letters again."""
+        """Return the round to run; `replays` if its wave processes dead letters again."""
         if current.txid != self._txid:
             self._reset(current.txid, isolates=replays)
         halving = self._halving
@@ -111,7 +111,7 @@ class Isolation:
         )
 
     def failed(self, error: AnchorboltError) -> bool:
-        """Note that the round has failed; return whether it is only to be repeated, because a search begins or goes on.
+        """Note that the round has failed; return whether to repeat it without counting a failure.
 
         The next round isolates if a bolt raised on a tuple.
         """
@@ -120,7 +120,7 @@ class Isolation:
                 self._halving.died()
                 self._end_halving(self._halving)
                 return True
-            return False  # it says nothing about the tuple: the same half runs again
+            return False  # this says nothing about the tuple, so the same half runs again
         if isinstance(error, WorkerLost):
             self._tries += 1
             self._deaths += 1
@@ -137,9 +137,9 @@ class Isolation:
         return is_new
 
     def is_probe(self, reports: Sequence[TaskReport]) -> bool:
-        """Return whether the round was one of a search, which goes on then. Nothing else follows from such a round.
+        """Return whether the round belonged to a search, and continue the search. Ignore all else in such a round.
 
-        What fails in it may only lack the tuples that were not sent.
+        A bolt may have failed in it only because half of the tuples were not sent.
         """
         if self._halving is None:
             return False
@@ -148,10 +148,10 @@ class Isolation:
         return True
 
     def judge(self, reports: Sequence[TaskReport]) -> bool:
-        """Return whether the round has to be repeated without the tuples that failed in it.
+        """Return whether the round must be repeated without the tuples that failed in it.
 
-        Raises the error that began it if more rows of stream spouts failed than may become dead letters. Messages of
-        rich spouts are tried again, or counted as dead letters later.
+        Raises the error that started the isolation if more rows of stream spouts failed than may become dead letters.
+        Messages of rich spouts are tried again, or counted as dead letters later.
         """
         if not self._isolates:
             return False

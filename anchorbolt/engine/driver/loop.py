@@ -21,7 +21,7 @@ WaveCommitted = Callable[[WaveReport, CommittedWave], None]
 
 
 class RunStatus(str, Enum):
-    """What has become of a run; see `RunHandle.status`."""
+    """The state of a run; see `RunHandle.status`."""
 
     RUNNING = "RUNNING"
     STOPPED = "STOPPED"
@@ -30,18 +30,18 @@ class RunStatus(str, Enum):
 
 
 class Step(Enum):
-    """What a step of the loop came to."""
+    """The result of a step of the loop."""
 
-    RAN = "ran"  # a wave has committed, or the loop has begun to end: look again at once
-    WAITS = "waits"  # nothing is to be done now
+    RAN = "ran"  # a wave has committed, or the loop has begun to end: step again at once
+    WAITS = "waits"  # there is nothing to do now
     ENDED = "ended"
 
 
 class WaveLoop:
-    """The waves of one run. `stop`, `pause` and what belongs to it may be called on any thread."""
+    """The waves of one run. `stop`, `wake` and the methods of the pause may be called on any thread."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
-        """Create it. Earlier sources decide on the batch of a wave, see `Source.next`."""
+        """Create it. An earlier source decides on the batch of a wave before a later one, see `Source.next`."""
         self._sources = sources
         self._changed = threading.Condition()
         self._is_woken = False
@@ -56,7 +56,7 @@ class WaveLoop:
         return next((found for source in self._sources if (found := source.query_id())), "")
 
     def open(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
-        """Open the sources. The spout has recovered; `add` is to be called after each committed wave."""
+        """Open the sources, after the spout has recovered. The loop calls `add` after each committed wave."""
         self._spout, self._add, self._until_empty = spout, add, until_empty
         try:
             for source in self._sources:
@@ -83,7 +83,7 @@ class WaveLoop:
         return failure
 
     def step(self) -> Step:
-        """Run a wave if one is needed, or end the run if it is to end. Raises the error of a wave or a source."""
+        """Run a wave if one is needed, or end the run if it should end. Raises the error of a wave or a source."""
         for source in self._sources:
             source.check()
         if self._is_draining:
@@ -107,9 +107,9 @@ class WaveLoop:
         return Step.WAITS
 
     def stop(self) -> bool:
-        """End the run after the current wave, and those for what is in flight.
+        """End the run after the current wave and the waves for messages and batches in flight.
 
-        Returns False if a listener calls this, for which that wave waits.
+        Returns False if the loop's own thread calls this, as in a listener.
         """
         self._drain()
         self._pause.close()
@@ -117,7 +117,7 @@ class WaveLoop:
         return self._thread != threading.get_ident()
 
     def pause(self) -> None:
-        """Ask no source for more, and begin no wave but for what is in flight. Return at once.
+        """Ask no source for more, and run waves only for messages and batches in flight. Return at once.
 
         Has no effect after `stop`.
         """
@@ -129,7 +129,7 @@ class WaveLoop:
             self.wake()
 
     def wait_until_paused(self, timeout: float | None) -> bool:
-        """Wait until the pause has ended all waves, or is over; return False after `timeout` seconds."""
+        """Wait until the waves have ended or the pause is over; return False after `timeout` seconds."""
         return self._pause.wait_until_ceased(timeout)
 
     def resume(self) -> None:
@@ -142,13 +142,13 @@ class WaveLoop:
             self.wake()
 
     def wake(self) -> None:
-        """Have the loop look again whether a wave is needed."""
+        """Make the loop check again whether a wave is needed."""
         with self._changed:
             self._is_woken = True
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until the loop is woken, or for a moment: not all that a source waits for wakes it."""
+        """Wait until the loop is woken, or 50 ms: not every event that a source waits for wakes the loop."""
         with self._changed:
             if not self._is_woken:
                 self._changed.wait(_POLL_S)
@@ -157,7 +157,7 @@ class WaveLoop:
     def _drain(self) -> None:
         self._hold()
         if self._drains_since is None:
-            self._drains_since = self._held_since or time.monotonic()  # `resume` on another thread forgets the former
+            self._drains_since = self._held_since or time.monotonic()  # `resume` on another thread clears it
         self._is_draining = True
         for source in self._sources:
             source.drain()
@@ -216,7 +216,7 @@ class _Phase(Enum):
     OFF = "off"
     PAUSING = "pausing"  # waves may still run, for messages and batches in flight
     CEASED = "ceased"
-    CLOSED = "closed"  # the run is to end: it cannot be paused any more
+    CLOSED = "closed"  # the run is ending and cannot be paused any more
 
 
 class Pause:
@@ -228,7 +228,7 @@ class Pause:
      └──────end───────┴───────end───────┘
     ```
 
-    Thread-safe. A move that is not drawn changes nothing.
+    Thread-safe. A transition that is not in the diagram changes nothing.
     """
 
     def __init__(self) -> None:
@@ -237,12 +237,12 @@ class Pause:
 
     @property
     def is_on(self) -> bool:
-        """Whether no source is to be asked for more."""
+        """Whether the loop must not ask the sources for more."""
         return self._phase in (_Phase.PAUSING, _Phase.CEASED)
 
     @property
     def has_ceased(self) -> bool:
-        """Whether no wave runs, nor begins before the end of the pause."""
+        """Whether no wave runs, and none begins before the end of the pause."""
         return self._phase is _Phase.CEASED
 
     def begin(self) -> None:
@@ -258,7 +258,7 @@ class Pause:
         self._move([_Phase.PAUSING, _Phase.CEASED], _Phase.OFF)
 
     def close(self) -> None:
-        """End the pause for good, because the run is to end."""
+        """End the pause for good, because the run is ending."""
         self._move(list(_Phase), _Phase.CLOSED)
 
     def wait_until_ceased(self, timeout: float | None) -> bool:

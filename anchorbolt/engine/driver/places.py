@@ -1,6 +1,6 @@
-"""Checks the places of a run before it claims anything: they are shared, writable, and files can be moved in them.
+"""Checks the places of a run before the run claims anything: that all machines share them, and can write there.
 
-What the driver sees says nothing about what tasks on other machines see, so they take part.
+Tasks take part, because other machines may see other files than the driver.
 """
 
 import os
@@ -25,20 +25,20 @@ LOCATION = "topology.checkpoint.location"
 _CONTENT = b"anchorbolt writes this before a run and removes it\n"
 
 RunProbe = Callable[[Sequence[str], str, bytes], Iterable[Probed]]
-"""Runs `probe_places` in tasks on the machines of the cluster, with the workers' locations; returns what they found."""
+"""Runs `probe_places` in tasks on the machines of the cluster, with the workers' locations; returns their results."""
 
 
 class Place(NamedTuple):
     """A place that a run writes to."""
 
     location: str  # qualified
-    what: str  # what it is for the user
+    what: str  # its name in messages
     key: str  # the setting that names it; empty if it is the argument of a sink
 
 
 @contextmanager
 def _using(place: Place, problem: str) -> Iterator[None]:
-    """Raise what `_failure` returns for an `OSError` of the driver."""
+    """Convert an `OSError` of the driver to the error of `_failure`."""
     try:
         yield
     except OSError as error:
@@ -46,7 +46,7 @@ def _using(place: Place, problem: str) -> Iterator[None]:
 
 
 def _failure(place: Place, problem: str, cause: str = Cause.REFUSED) -> ConfigError | LocationUnavailable:
-    """Return the error for a place that cannot be used: `LocationUnavailable` if that may change by waiting."""
+    """Return the error for an unusable place: `LocationUnavailable` if waiting may help, `ConfigError` otherwise."""
     begun = f"{place.what}, {place.location}, {problem}."
     if cause == Cause.AWAY:
         return LocationUnavailable(
@@ -71,13 +71,13 @@ def _advice(place: Place, cause: str) -> str:
 
 
 def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None, locations: Locations | None = None) -> None:
-    """Check all places of a run; nothing of the run is written. A file system that is away is waited for.
+    """Check all places of a run before the run writes anything. Waits for a file system that does not answer.
 
     Args:
         plan: The plan, on the driver.
-        run_probe: None if tasks run on this machine only: then the driver does what they would do, and on a local disk
-            only asks whether it may write.
-        locations: What the driver opens places with; by default the plan's. They must not wait by themselves.
+        run_probe: None if tasks run on this machine only. Then the driver takes their part, and for a local disk only
+            checks its permission to write.
+        locations: Opens the places for the driver; by default the plan's. It must not wait by itself.
 
     Raises:
         ConfigError: A place cannot be used; the message says what to set.
@@ -129,8 +129,8 @@ def _is_writable_here(place: Place) -> bool:
 
 
 def _probe(plan: ExecutionPlan, locations: Locations, places: Sequence[Place], run_probe: RunProbe | None) -> None:
-    """Write as the driver, have tasks look and write, look at what they wrote, and remove it all in any case."""
-    name = f".anchorbolt-probe-{uuid.uuid4().hex}"  # readers of a sink's directory skip what begins with a dot
+    """Write files, let tasks read them and write their own, check these, and remove all files in any case."""
+    name = f".anchorbolt-probe-{uuid.uuid4().hex}"  # readers of a sink's directory skip names that begin with a dot
     folders = {place: locations.open(place.location) for place in dict.fromkeys(places)}
     made = sorted({each for place in folders for each in _missing_directories(place)}, reverse=True)
     try:
@@ -138,7 +138,7 @@ def _probe(plan: ExecutionPlan, locations: Locations, places: Sequence[Place], r
             for content in (b"the first content\n", _CONTENT):  # some buckets never let a file be replaced
                 with _using(place, "cannot be written by the driver"):
                     folder.replace(join(name, OF_DRIVER), content)
-        # Without sinks tasks write nothing there, but Spark's own may, and a later version of the topology.
+        # Without sinks the tasks write nothing there, but Spark's may, and so may a later version of the topology.
         is_local = local_path(plan.checkpoint_location) is not None
         of_tasks = plan.places_of_tasks or [plan.checkpoint_location] * is_local
         if run_probe is not None and of_tasks:
@@ -152,7 +152,7 @@ def _probe(plan: ExecutionPlan, locations: Locations, places: Sequence[Place], r
         for folder in folders.values():
             with suppress(OSError):
                 folder.remove_tree(name)
-        for directory in made:  # those in others first
+        for directory in made:  # inner ones first
             with suppress(OSError):
                 directory.rmdir()
         raise

@@ -36,9 +36,9 @@ _HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
 class Rounds:
     """`checkpoint.ports.Tasks` on any engine.
 
-    A round of a transactional topology takes a batch that went through its processing phase, several batches at a time,
-    and runs its commit phase: `plan` has the tasks of the former, and the runner those of the latter. In any other
-    topology there is no processing phase, and a round runs all tasks.
+    A round of a transactional topology takes a batch from the processing phase, where several batches may be at a time,
+    and runs its commit phase. `plan` has the tasks of the processing phase, and the runner has those of the commit
+    phase. Any other topology has no processing phase: a round runs all tasks.
     """
 
     def __init__(self, plan: ExecutionPlan, runner: Runner, pipeline: Pipeline | None = None) -> None:
@@ -49,7 +49,7 @@ class Rounds:
         self._pipeline = pipeline
         self._hooks = Hooks(self._wave_plan, runner)
         self._spouts = None if runner.spouts is None else runner.spouts.rich
-        self._checked = -1  # the txid of the wave whose rounds check each emit, since a buffer was refused in it
+        self._checked = -1  # the txid of the wave that checks each emit, because one of its buffers was refused
         self._isolation: Isolation | None = None  # of tuples that fail
         self._tries: BatchTries | None = None
         if pipeline is not None:
@@ -172,7 +172,7 @@ def _failing_as_wave(what: str, txid: int) -> Iterator[None]:
 
 
 def _prepared(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> PreparedRound:
-    """Return what the tasks of a round have prepared."""
+    """Return the prepared round from its tasks' reports."""
     return PreparedRound(
         winners={
             plan.wiring.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
@@ -186,14 +186,14 @@ def _prepared(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> PreparedRou
 
 
 def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> Sequence[TaskReport]:
-    """Check that every task prepared, and that all blobs that the winning attempts sent were received, and no others.
+    """Check that every task prepared, and that exactly the blobs which the winning attempts sent were received.
 
-    Returns one report of each task: one may arrive twice, and what an acker says of its trees must not count twice.
+    Returns one report of each task: a report may arrive twice, but an acker's results must count once.
 
     Raises:
-        AnchorboltError: A task's failure. Of several, a `BoltError` comes before any other, and a `WaveFailed` last.
+        AnchorboltError: A task's failure. Of several, a `BoltError` is raised first, and a `WaveFailed` last.
         WaveFailed: A task is missing.
-        InfrastructureLost: A task reported two attempts, or a task received something else than was sent to it.
+        InfrastructureLost: A task reported two attempts, or did not receive exactly the blobs sent to it.
     """
     failures = [report.failure for report in reports if report.failure is not None]
     if failures:
@@ -218,7 +218,7 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
 
 
 def _traffic(reports: Iterable[TaskReport]) -> tuple[dict[str, Tally], dict[str, Tally]]:
-    """Return what was sent to each component, and what its tasks received."""
+    """Return the tallies of blobs sent to each component, and received by its tasks."""
     sent: dict[str, Tally] = {}
     received: dict[str, Tally] = {}
     for report in reports:
@@ -231,13 +231,13 @@ def _traffic(reports: Iterable[TaskReport]) -> tuple[dict[str, Tally], dict[str,
 def _severity(error: AnchorboltError) -> int:
     if isinstance(error, BoltError):
         return 0
-    if isinstance(error, WaveFailed):  # what was lost explains what the other tasks miss
+    if isinstance(error, WaveFailed):  # the loss explains why other tasks miss data
         return 2 if isinstance(error, InfrastructureLost) else 3
     return 1
 
 
 def _suspected(error: InfrastructureLost, current: Round) -> WaveFailed:
-    """Return a loss as it counts in this round: as a worker's death if a tuple may have ended the executor."""
+    """Return `WorkerLost` in place of a loss of an executor that a tuple may have caused, else the error itself."""
     if not (current.suspects_tuples and error.while_running):
         return error
     return WorkerLost(
@@ -248,7 +248,7 @@ def _suspected(error: InfrastructureLost, current: Round) -> WaveFailed:
 
 
 class Hooks:
-    """The tasks of a topology that have such hooks. Sends again if a worker or an executor was lost meanwhile."""
+    """Calls the hooks for COMMIT and ROLLBACK in the tasks that override them; calls again if a worker was lost."""
 
     def __init__(self, plan: ExecutionPlan, runner: Runner) -> None:
         self._runner = runner

@@ -16,7 +16,7 @@ from anchorbolt.transactional.batches.pipeline import Processing
 
 
 class StageProgress(NamedTuple):
-    """How far the last job for bolts is. Empty on an engine that does not tell."""
+    """The progress of the last job for bolts. Empty on an engine that does not report it."""
 
     ended: Mapping[TaskKey, int] = {}  # the executed tuples, by ended task
     tasks: int = 0  # all tasks of the job if it still runs
@@ -31,26 +31,26 @@ class Runner(Protocol):
 
     @property
     def spouts(self) -> DriverSpouts | None:
-        """Of the sources, those that the driver runs itself; None if there are none."""
+        """The sources that the driver runs itself; None if there are none."""
 
     @property
     def processing(self) -> Processing | None:
-        """The processing phases of a transactional topology; None for another one."""
+        """The processing phases of a transactional topology; None for any other."""
 
     @property
     def slots(self) -> int:
-        """How many tasks can run at a time in other processes; 0 if this engine runs them in the driver's."""
+        """How many tasks can run at a time in other processes; 0 if this engine runs tasks in the driver's process."""
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         """Run a round's data and PREPARE through all tasks; return their reports.
 
-        The data are those of the current batch. In a transactional topology these are the tasks of the commit phase,
-        and the data are what they kept of the batch in its processing phase.
-        Called again for another round of the same wave. Raises any exception if the round as a whole failed.
+        The data are those of the current batch. In a transactional topology only the tasks of the commit phase run,
+        with the data of the batch that they kept in its processing phase. Called again for another round of the same
+        wave. Raises any exception if the round as a whole failed.
         """
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
-        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
+        """Make these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
 
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
         """Run a commit task for each group; return their reports. Raises any exception if Spark could not."""
@@ -59,7 +59,7 @@ class Runner(Protocol):
         """Return a Spark DataFrame of Parquet files, see `Outbox`."""
 
     def progress(self) -> StageProgress:
-        """Return how far the last job for bolts is."""
+        """Return the progress of the last job for bolts."""
 
     def long_calls(self) -> Sequence[LongCall]:
         """Return the calls of bolts, spouts and emitters that have not returned for two seconds, on any worker."""

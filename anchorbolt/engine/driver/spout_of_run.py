@@ -33,7 +33,7 @@ def _batch_spout_text(plan: ExecutionPlan) -> str:
 
 
 def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tuple[CheckpointSpout, Sequence[Source]]:
-    """Return the spout of a run, which has read nothing yet, and its sources, which are not open.
+    """Return the checkpoint spout of a run, before it has read anything, and the run's sources, not yet open.
 
     `folder` is the streaming checkpoint location.
     """
@@ -74,6 +74,6 @@ def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tu
         dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry, plan.locations),
     )
     retries = plan.settings.max_batch_retries
-    # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.
+    # A wave runs one extra round to find the tuple to leave out. A batch is left out in an extra last round.
     extra = int(plan.keeps_dead_letters and (bool(plan.wiring.batch_spout) or retries == 0))
     return CheckpointSpout(run, retry, max_batch_retries=retries, extra_rounds=extra), sources

@@ -1,4 +1,4 @@
-"""Commits the state in tasks of the engine, for a provider with `commit_carries_updates`; repeats those that fail."""
+"""Commits the state in tasks of the engine, for a provider with `commit_carries_updates`; repeats failed tasks."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class StateCommits:
     def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
         """Run the tasks again until all namespaces have committed.
 
-        All tries have the same fence: a task of an earlier try that still runs can only do what the later ones do.
-        While the store does not answer, or workers or executors are lost, only the time bounds the tries.
+        All tries have the same fence, so a task of an earlier try that still runs does no harm: it commits the same.
+        While the store does not answer, or workers or executors are lost, only time limits the tries, not their number.
         """
         backoff, failures = Backoff(self._retry), 0
         while True:

@@ -1,4 +1,4 @@
-"""Runs the tasks of a topology in this process, level by level, in an order that a seed decides."""
+"""Runs the tasks of a topology in this process, level by level, in a seeded random order."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def run_levels(
     order: random.Random,
     check: Callable[[], None] = lambda: None,
 ) -> list[TaskReport]:
-    """Run the tasks of a level in a random order, with the blobs of each sender in their own order.
+    """Run the tasks of each level in a random order; the blobs of one sender keep their order.
 
     Args:
         plan: The plan.
-        rows: What the spouts send.
+        rows: The blobs that the spouts send.
         current: The round.
-        workers: Where the tasks run.
-        order: Decides the order.
+        workers: The workers that run the tasks.
+        order: Chooses the order.
         check: Called before each task; may raise.
     """
     waiting = list(rows)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class TemporaryDirectory:
-    """A directory that is deleted with the last reference to this object: a cluster's, or a run's."""
+    """A directory that is deleted with the last reference to this object, by a cluster or a run."""
 
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix="anchorbolt-local-")
@@ -47,7 +47,7 @@ class TemporaryDirectory:
 class LocalRunner:
     """The port `anchorbolt.engine.driver.runner.Runner` in this process."""
 
-    slots = 0  # it runs no tasks in other processes
+    slots = 0  # no tasks run in other processes
 
     def __init__(
         self, plan: ExecutionPlan, folder: Folder, clock: Clock, seed: int, directory: TemporaryDirectory
@@ -83,7 +83,7 @@ class LocalRunner:
         raise AssertionError("the driver's process commits by itself")
 
     def read_files(self, files: Mapping[bytes, Sequence[str]], columns: bytes) -> Any:
-        """Read Parquet files: except for stream spouts, the only thing here that needs Spark."""
+        """Read Parquet files. Besides stream spouts, only this needs Spark here."""
         from anchorbolt.engine.spark.session import build_session
         from anchorbolt.engine.spark.sink_files import read_sink_files
 
@@ -105,9 +105,9 @@ class LocalRunner:
 
 
 class LocalProcessing:
-    """The port `anchorbolt.engine.driver.runner.Processing` on threads, each with workers of its own.
+    """The port `anchorbolt.engine.driver.runner.Processing` on threads, each with its own workers.
 
-    The order of the tasks within a phase follows from the seed; how the phases of several batches overlap does not.
+    The seed decides the order of the tasks within a phase, but not how the phases of several batches overlap.
     """
 
     def __init__(self, plan: ExecutionPlan, seed: int, order: Callable[[Round], random.Random]) -> None:
@@ -157,5 +157,5 @@ class LocalProcessing:
                 is_kept = not self._is_closed
                 if is_kept:
                     self._free.append(workers)
-            if not is_kept:  # the run has ended without waiting for this phase, which was given up
+            if not is_kept:  # the run has ended, and did not wait for this cancelled phase
                 workers.close_run(self._plan.run_id)

@@ -1,4 +1,4 @@
-"""The workers that the local engine imitates: each keeps instances of bolts of its own, as a Python worker of Spark."""
+"""The workers that the local engine imitates: each keeps its own instances of bolts, as Spark's Python workers do."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _WORKERS = 2
 class Workers:
     """Chooses a worker by a seed for each task and round. Not thread-safe.
 
-    Spark runs a task's next wave in any worker. So an attribute of a bolt is lost here in a test, not only there.
+    Spark runs a task's next wave in any worker, so a bolt can lose its attributes. Here the same happens in tests.
     """
 
     def __init__(self, seed: int) -> None:
-        self._choice = random.Random(f"workers/{seed}")  # apart from the order of tasks and blobs
+        self._choice = random.Random(f"workers/{seed}")  # independent of the order of tasks and blobs
         self._registries = [InstanceRegistry() for _ in range(_WORKERS)]
         self._used: dict[TaskKey, InstanceRegistry] = {}  # in the task's last round
 
@@ -29,7 +29,7 @@ class Workers:
         return registry
 
     def handle(self, plan: ExecutionPlan, checkpoint: CheckpointTuple, task: TaskKey, current: Round) -> None:
-        """Give COMMIT or ROLLBACK to a task's bolt in the worker that ran the task last."""
+        """Pass COMMIT or ROLLBACK to a task's bolt in the worker that ran the task last."""
         self._used.get(task, self._registries[0]).handle(plan, checkpoint, task, current)
 
     def close_run(self, run_id: str) -> None:

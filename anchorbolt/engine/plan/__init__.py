@@ -1,1 +1,1 @@
-"""How a topology is run: which task runs where. Fixed for a run; pure."""
+"""The plan of a run: which task runs where. Fixed for a run; pure."""

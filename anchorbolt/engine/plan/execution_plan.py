@@ -32,22 +32,22 @@ from anchorbolt.transactional.batches.hand_off import HandOffs, Unpickler
 
 
 class ExecutionPlan:
-    """What all parts of the engine know of a run: its settings, codecs, provider and locations, and its wiring.
+    """The data of a run for all parts of the engine: its settings, codecs, provider, locations and wiring.
 
-    Pickled to every worker, without what only the driver has.
+    Pickled to every worker, without the attributes that only the driver has.
     """
 
     def __init__(
         self,
         graph: Topology,
-        conf: Mapping[str, Any],  # what the bolts' `prepare` gets
+        conf: Mapping[str, Any],  # for the bolts' `prepare`
         settings: Settings,
         provider: StateProvider,
         run_id: str = "",
         ackers: int = 1,  # 0 if tuple trees are not tracked
-        former_ackers: int = 0,  # of the run before: each has a task, so that its open trees can move
-        locations: Locations | None = None,  # None for those that this process can open
-        shared_by_machines: bool = False,  # whether tasks run on other machines than the driver's
+        former_ackers: int = 0,  # of the last run: each has a task, so that its open trees can move
+        locations: Locations | None = None,  # None for locations that this process can open
+        shared_by_machines: bool = False,  # whether tasks run on other machines than the driver
     ) -> None:
         self.graph = graph  # only on the driver
         self.topology = graph.name
@@ -78,7 +78,7 @@ class ExecutionPlan:
             acker_tasks=former_ackers,
         )
         self.keeps_dead_letters = settings.dead_letter is not None  # of tuples that fail for good
-        self.replays_letters = isinstance(settings.dead_letter, str)  # a function keeps none
+        self.replays_letters = isinstance(settings.dead_letter, str)  # a function keeps no letters to replay
         # By bolt: the seconds between its tick tuples. Sinks get none.
         ticks = {spec.id: spec.tick_secs or settings.tick_secs for spec in bolts if spec.id not in self.sinks}
         self.ticks = {bolt: seconds for bolt, seconds in ticks.items() if seconds is not None}
@@ -91,7 +91,7 @@ class ExecutionPlan:
 
     @property
     def excludes_failed(self) -> bool:
-        """Whether a round with failed tuple trees is repeated without them, so that state holds nothing of them."""
+        """Whether a round with failed tuple trees is repeated without them, so that they do not change the state."""
         policy = self.settings.fail_policy
         return bool(self.wiring.stateful_bolts) if policy is None else policy == "exclude"
 
@@ -112,7 +112,7 @@ class ExecutionPlan:
     def new_state(self, task: TaskKey) -> State | None:
         """Return a new state of the user's own class for a task, or None if the task has a `KeyValueState`.
 
-        Raises `ConfigError` if the user's provider raises or returns something else.
+        Raises `ConfigError` if the user's provider raises or returns any other object.
         """
         provider = self.provider
         if type(provider).new_state is StateProvider.new_state or task[0] == ACKER_ID:
@@ -174,7 +174,7 @@ class ExecutionPlan:
 
     @property
     def places_of_tasks(self) -> list[str]:
-        """The locations that tasks read or write, qualified; none if all files are the driver's."""
+        """The locations that tasks read or write, qualified; empty if only the driver has files."""
         directories = [self.locations.qualified(place) for sink in self.sinks.values() for place in sink.directories()]
         return [self.checkpoint_location, *directories] if self.sinks or self.wiring.late_bolts else []
 
@@ -184,11 +184,11 @@ class ExecutionPlan:
         return spout
 
     def copy_spout(self, component: str) -> BaseRichSpout:
-        """Return a copy of a rich spout for a task, on the driver. Its class is the job's own, not a copy of it."""
+        """Return a copy of a rich spout for a task, on the driver. Its class is the job's own class, not a copy."""
         spout = self.graph.spouts[component].spout
         assert isinstance(spout, BaseRichSpout)
         try:
             return copy.deepcopy(spout)
-        except Exception:  # of what only cloudpickle can copy, such as an attribute that is a module
+        except Exception:  # only cloudpickle can copy some attributes, such as a module
             copied: BaseRichSpout = Unpickler(cloudpickle.dumps(spout)).load()
             return copied

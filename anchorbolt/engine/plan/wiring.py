@@ -1,4 +1,4 @@
-"""The wiring of a run: which task runs in which stage and partition, and who takes what it sends. Pure."""
+"""The wiring of a run: the stage and partition of each task, and the receivers of its tuples. Pure."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ _TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespa
 
 
 class BatchPhase(Enum):
-    """What the wiring of a transactional topology is for: one of the two jobs of a batch."""
+    """The phase that a transactional topology's wiring is for: one of the two jobs of a batch."""
 
     PROCESSING = "processing"
     COMMIT = "commit"
 
 
 class Edge(NamedTuple):
-    """A stream, and a bolt that takes it."""
+    """A stream, and a bolt that subscribes to it."""
 
     component: str  # id of the bolt
     stream_id: GlobalStreamId
@@ -41,8 +41,9 @@ class Wiring:
     """Levels, partitions, task ids, edges and streams of a topology, fixed for a run.
 
     Level 0 holds the spouts. All bolts of a level run in one stage; each of their tasks is a partition. The driver's
-    level follows the last one. Task ids count from 1 over the bolts, then over the rich spouts, in the topology's order
-    of components. The tasks of spouts that read with Spark have no ids: their number is known once a batch is read.
+    level follows the last level of bolts. Task ids count from 1 over the bolts, then over the rich spouts, in the
+    topology's order of components. The tasks of spouts that read with Spark have no ids: their number is unknown until
+    a batch is read.
     """
 
     def __init__(self, graph: Topology, prefix: str, *, ackers: int = 0, acker_tasks: int = 0) -> None:
@@ -50,9 +51,9 @@ class Wiring:
 
         Args:
             graph: The topology.
-            prefix: Begins the names of its tasks' namespaces.
-            ackers: Tasks of the acker that keep open trees; 0 if no trees are tracked by it.
-            acker_tasks: All tasks of the acker: also those of the run before, so that its open trees can move.
+            prefix: The prefix of its tasks' namespaces.
+            ackers: The number of acker tasks that keep open trees; 0 if the acker tracks no trees.
+            acker_tasks: The number of all acker tasks, also those of the last run, so that its open trees can move.
         """
         self.topology = graph.name
         self.prefix = prefix
@@ -90,7 +91,7 @@ class Wiring:
         self._make_tables()
 
     def _make_tables(self) -> None:
-        """Set what follows from the number of tasks of each component, and has an entry for each task."""
+        """Make the tables that have an entry for each task, from the number of tasks of each component."""
         ids = count(1)
         self.task_ids = {component: tuple(islice(ids, number)) for component, number in self._numbers.items()}
         self.tasks: dict[str, list[TaskKey]] = {
@@ -108,7 +109,7 @@ class Wiring:
         self.state_positions = {task: position for position, task in enumerate(self.namespaces.values())}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the tables: Spark hands the pickled plan to each task, and must not hand it all others' entries."""
+        """Leave out the tables: Spark sends the pickled plan to each task, and the tables grow with the tasks."""
         return {name: value for name, value in vars(self).items() if name not in _TABLES}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -116,7 +117,7 @@ class Wiring:
         self._make_tables()
 
     def commit_phase(self) -> "Wiring":
-        """Return the wiring of the commit phase of a transactional topology: of its late bolts, in a job of their own.
+        """Return the wiring of the commit phase of a transactional topology: its late bolts, in a separate job.
 
         Tasks of the spout are on the first level if they take part in the commit.
         """
@@ -135,7 +136,7 @@ class Wiring:
         return len(self.levels) + 1
 
     def behind(self, component: str) -> list[str]:
-        """Return the bolts that get tuples of a component, or of one behind it; no ackers."""
+        """Return the bolts downstream of a component, without ackers."""
         found: dict[str, None] = {}
         waiting = [component]
         while waiting:
@@ -147,7 +148,7 @@ class Wiring:
     def next_partition(self, level: int, target_level: int, destination: int) -> int:
         """Return the partition of the next stage for a blob that is sent from `level` to `target_level`.
 
-        A later stage passes on, unopened, a blob that is for a level behind it.
+        A stage passes on a blob for a later level, without decoding it.
         """
         if level + 1 == target_level or level + 1 > len(self.levels):
             return destination
@@ -157,7 +158,7 @@ class Wiring:
         return task_namespace(self.prefix, *task)
 
     def parallelism(self, component: str) -> int:
-        """Return the number of tasks of a component that keeps state; of ackers, those that keep open trees."""
+        """Return the number of tasks of a stateful component; for ackers, the tasks that keep open trees."""
         return self.ackers if component == ACKER_ID else len(self.tasks[component])
 
     def task_id(self, task: TaskKey) -> int:
@@ -165,7 +166,7 @@ class Wiring:
         return self.task_ids[task[0]][task[1]]
 
     def context(self, task: TaskKey) -> TopologyContext:
-        """Return the context of a task. Without an id, a task has the index of its partition."""
+        """Return the context of a task. A task without an id gets its partition's index as the id."""
         component, index = task
         return TopologyContext(
             topology=self.topology,

@@ -1,1 +1,1 @@
-"""The spouts that the driver runs itself: their tasks, the intake of a wave, and what becomes of their messages."""
+"""The spouts that the driver runs itself: their tasks, the intake of a wave, and the fate of their messages."""

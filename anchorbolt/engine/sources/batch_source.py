@@ -41,14 +41,14 @@ def pipeline_of(plan: ExecutionPlan, log: DecisionLog, folder: Folder, processin
 
 
 class BatchSource(Source):
-    """Fills the pipeline of batches between two waves; the wave of a batch waits for its processing phase."""
+    """Fills the pipeline of batches between two waves; a batch's wave waits until its processing phase has ended."""
 
     def __init__(self, plan: ExecutionPlan, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._spout_id = plan.wiring.batch_spout
         self._settings = plan.settings
         self._retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
-        self._failures = 0  # to begin a batch, one after the other
+        self._failures = 0  # in a row, to begin a batch
         self._was_asked = False  # whether the coordinator was asked for another batch at the last poll
         self._is_draining = False
 
@@ -59,13 +59,13 @@ class BatchSource(Source):
     def poll(self) -> bool:
         """Fill the pipeline; return whether a batch is in flight.
 
-        Raises what the coordinator raises again and again, and at once what no other try can cure.
+        Raises the coordinator's error if its tries are used up, and at once an error that another try cannot fix.
         """
         try:
             self._was_asked = self._retry.until_available(self._pipeline.fill)
         except (StateError, TopologyError, ConfigError):
             raise
-        except AnchorboltError as error:  # the coordinator's, mostly
+        except AnchorboltError as error:  # mostly of the coordinator
             self._was_asked = False
             self._failures, tries = self._failures + 1, self._settings.max_batch_retries + 1
             if self._failures >= tries:
@@ -95,7 +95,7 @@ class BatchSource(Source):
         self._is_draining = True
 
     def has_run_out(self, held_s: float) -> bool:
-        """Return whether no batch is in flight; at the end of a run, those in flight are given up."""
+        """Return whether no batch is in flight; the end of a run abandons the batches in flight."""
         return self._is_draining or self._pipeline.is_empty
 
     @property

@@ -30,7 +30,7 @@ Clock = Callable[[], float]
 def driver_spouts(
     plan: ExecutionPlan, engine: str, kinds: tuple[type[Spout], ...], clock: Clock = time.monotonic
 ) -> DriverSpouts | None:
-    """Return the sources that the driver runs itself; None if the plan has none of them.
+    """Return the sources that the driver runs itself; None if the plan has no such source.
 
     `kinds` are the spouts that the engine with this name can run. Raises `TopologyError` for any other spout.
     """
@@ -59,9 +59,8 @@ class DriverSpouts:
 
         Args:
             plan: The plan.
-            clock: Returns the seconds by which trees time out, tick tuples are due and the ages of messages are
-                measured.
-            new_host: Makes the host of a rich spout's task; None for one with a thread of its own.
+            clock: Returns seconds, for the timeouts of trees, the times of tick tuples and the ages of messages.
+            new_host: Makes the host of a rich spout's task; None for a host with its own thread.
         """
         letters = letter_store(plan.settings.dead_letter, plan.settings.provider, plan.locations)
         self.replays = None if letters is None else Replays(plan, letters)
@@ -72,20 +71,20 @@ class DriverSpouts:
 
             hosts = {} if new_host is None else {"new_host": new_host}
             self.rich = RichSpouts(plan, clock, **hosts)
-        # A feeder's batch comes after the letters, which are part only of a wave without a batch of the query.
+        # Feeders come after the dead letters, which are replayed only in a wave that has no batch yet.
         all_of_them = (self.replays, Feeders(plan), self.ticks, self.rich)
         self.sources: Sequence[Source] = [source for source in all_of_them if source is not None]
 
 
 class Ticks(Source):
-    """The schedule of a run's tick tuples. A tick that is overdue comes once, however long ago it was due.
+    """The schedule of a run's tick tuples. An overdue tick is sent once, however long ago it was due.
 
     Attributes:
-        bolts: Those that get a tick tuple in the current wave.
+        bolts: The bolts that get a tick tuple in the current wave.
     """
 
     def __init__(self, seconds: Mapping[str, float], clock: Clock) -> None:
-        """`seconds` is the time between two ticks of a bolt; the first is due that long after now."""
+        """`seconds` is the time between two ticks, by bolt; the first tick is due that long after now."""
         self._seconds = seconds
         self._clock = clock
         now = self._taken_at = clock() if seconds else 0.0
@@ -105,7 +104,7 @@ class Ticks(Source):
         return batch
 
     def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
-        """Have the next ticks count from the wave's start."""
+        """Schedule the next ticks, counted from the wave's start."""
         for bolt in self.bolts:
             self._due_at[bolt] = self._taken_at + self._seconds[bolt]
         return report
@@ -122,7 +121,7 @@ class Feeders(Source):
         self._taken: dict[str, list[tuple[object, ...]]] = {}
 
     def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
-        """Settle what an earlier run has taken."""
+        """Settle the batches that an earlier run took."""
         self.end(spout.record.txid)
         for each in self._spouts.values():
             each.on_feed = wake
@@ -143,7 +142,7 @@ class Feeders(Source):
         self._is_held = False
 
     def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
-        """Take a batch of each spout; an empty one while they are held."""
+        """Take a batch of each spout; an empty batch while the spouts are held."""
         txid, spouts = record.txid + 1, self._spouts.items()
         self._taken = {component: [] if self._is_held else spout.take(txid) for component, spout in spouts}
         if self._counts_batches and batch is None:
@@ -157,7 +156,7 @@ class Feeders(Source):
             yield from run_spout_task(self._plan, component, 0, current, rows)
 
     def end(self, txid: int) -> None:
-        """Forget the batches of the last decided wave, `txid`; a later wave's go back to their spouts."""
+        """Forget the batches of the last decided wave, `txid`; return the batches of a later wave to their spouts."""
         for spout in self._spouts.values():
             spout.settle(txid)
         self._taken = {}

@@ -12,31 +12,31 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.sources.throttle import SpoutLoad, Throttle, ThrottleTimes
 
 _FIRST_TUPLES = 1000
-"""As many wait at most before a wave has shown how fast the bolts are: the first waves must not last for minutes."""
+"""The limit of waiting tuples until a wave has measured the bolts: the first waves must not last for minutes."""
 
 _WEIGHT = 0.5  # of the latest wave in the moving averages
 
 _TIMES_OVERHEAD = 20
 _LONGEST_MS = 3000.0
-"""An interval is at least so many times what a wave costs beside the slowest task, but not made longer than this: in
-waves of 100 ms, of which 80 are Spark's, the slowest bolt would do a fifth of what it can."""
+"""The interval is extended to 20 times a wave's overhead (its time without the slowest task), but to 3 s at most: in
+waves of 100 ms with 80 ms of overhead in Spark, the slowest bolt would run at a fifth of its speed."""
 
 
 @dataclass(frozen=True)
 class WaveLoad:
     """The load of a committed wave."""
 
-    taken_in: int  # tuples of all spouts that it took in
+    taken_in: int  # tuples of all spouts
     slowest: TaskKey  # the bolt's task that executed longest
     execute_ms: float  # how long it executed
     wave_ms: float  # how long the wave took
 
 
 class FlowControl:
-    """Throttles the spouts from the high watermark on, until the low one.
+    """Throttles the spouts from the high watermark until the low watermark.
 
-    What waits is compared with the tuples of spouts that the slowest task processes in an interval, a moving average
-    over the waves. So a bolt with a skewed task counts as slow as that task.
+    Compares the number of waiting tuples with the number that the slowest task processes in an interval, a moving
+    average over the waves. So a bolt counts as slow as its slowest task.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FlowControl:
         self._slowest: TaskKey | None = None
         self.is_throttled = False
         self.reason = ""  # of the last throttling
-        self.throttled_by: TaskKey | None = None  # then; None if no wave had shown yet how fast the bolts are
+        self.throttled_by: TaskKey | None = None  # at the last throttling; None if no wave had measured the bolts yet
 
     def add(self, tuples: int) -> None:
         """Note that a spout has emitted these tuples for the next wave."""
@@ -81,7 +81,7 @@ class FlowControl:
                 self._judge()
 
     def throttle(self, spouts: Sequence[SpoutLoad]) -> Throttle:
-        """Return what holds the spouts back now, with the load of each spout."""
+        """Return the current throttling, with the load of each spout."""
         with self._lock:
             now, times = self._clock(), self._times
             return Throttle(
@@ -102,7 +102,7 @@ class FlowControl:
     def _decide(self) -> None:
         capacity = None if self._per_ms is None else self._per_ms * self._interval_ms
         if not self._enabled or self._waiting <= 0:
-            self.is_throttled = False  # with nothing waiting no wave would come to end it
+            self.is_throttled = False  # while nothing waits, no wave would come to end the throttling
         elif self._waiting >= (_FIRST_TUPLES if capacity is None else self._high * capacity):
             if not self.is_throttled:
                 self.throttled_by = self._slowest

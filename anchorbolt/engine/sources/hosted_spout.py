@@ -1,4 +1,4 @@
-"""A task of a rich spout: its instance, what it has emitted, and what it has to tell its source. Without threads."""
+"""A task of a rich spout: its instance, its emitted tuples, and the acks and fails for its source. Without threads."""
 
 import logging
 import time
@@ -36,12 +36,12 @@ class HostedSpout:
     """One task of a rich spout. One thread makes the calls to the spout: `open`, `step` and `end`."""
 
     def __init__(self, plan: ExecutionPlan, task: TaskKey, flow: FlowControl, clock: Callable[[], float]) -> None:
-        """Make the task; `clock` returns the seconds by which its emits are timed."""
+        """Make the task; `clock` returns seconds, for the times of its emits."""
         component, _ = task
         self.redelivery: Redelivery | None = None  # of a spout with stable message ids
         self.task = task
-        self.tell: Callable[[TaskReport], None] | None = None  # takes what the task measured, on the spout's thread
-        self._tells = False  # whether a wave has committed since the task told the last time
+        self.tell: Callable[[TaskReport], None] | None = None  # takes the task's metrics, on the spout's thread
+        self._tells = False  # whether a wave has committed since the last report
         self._errors_told = 0
         self._plan = plan
         self._context = plan.wiring.context(task)
@@ -60,24 +60,24 @@ class HostedSpout:
             clock=clock,
             is_known=self._is_known if self._spout.stable_message_ids else None,
         )
-        self._again: list[Any] = []  # messages that a decision has acked, and that the source delivered again
+        self._again: list[Any] = []  # acked messages that the source delivered again
         self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
-        self._emitted = 0  # tuples that back pressure knows of
+        self._emitted = 0  # tuples that were reported to back pressure
         self._draining = self._paused = False
-        self._active = False  # whether the last call of `activate` came after that of `deactivate`
-        self.is_drained = False  # whether the spout emits no more, because of `pause` or `drain`
-        # When `next_tuple` first and last returned without an emit, since one that emitted, or an ack or a fail.
+        self._active = False  # whether `activate` was called after the last `deactivate`
+        self.is_drained = False  # whether `pause` or `drain` has stopped the emits
+        # When `next_tuple` first and last returned without an emit, since the last emit, ack or fail.
         self._empty: tuple[float, float] | None = None
 
     @property
     def has_stable_ids(self) -> bool:
-        """Whether the source gives a message that it delivers again the id that it had before."""
+        """Whether the source redelivers a message under the same id."""
         return self._spout.stable_message_ids
 
     @property
     def acks_again(self) -> bool:
-        """Whether earlier runs have acked messages, and their source may not know it."""
+        """Whether earlier runs have acked messages without the source's confirmation."""
         return self.redelivery is not None and bool(self.redelivery.acked)
 
     @property
@@ -87,7 +87,7 @@ class HostedSpout:
 
     @property
     def waiting_since(self) -> float | None:
-        """When the oldest tuple that waits for a wave was emitted; None without one. May be read on any thread."""
+        """When the oldest tuple that waits for a wave was emitted; None if none waits. May be read on any thread."""
         return self._collector.waiting_since
 
     @property
@@ -108,44 +108,43 @@ class HostedSpout:
         return self._collector.tracked - self._finished
 
     def is_idle(self, seconds: float) -> bool:
-        """Return whether all messages are settled, and `next_tuple` has emitted nothing for so long.
+        """Return whether all messages are settled, and `next_tuple` has emitted nothing for `seconds`.
 
-        Only calls that have returned since the last ack, fail or emit count: one that has not returned may wait for a
-        source that has tuples, and a message that has failed is emitted again. While the source does not answer, the
-        spout is not idle.
+        Only calls that have returned since the last ack, fail or emit count: a running call may be waiting for tuples
+        of its source, and a failed message is emitted again. While the source does not answer, the spout is not idle.
         """
-        was_settled = self.is_settled  # before `_empty` is read: the spout's thread clears that first
+        was_settled = self.is_settled  # before `_empty` is read: the spout's thread clears `_empty` first
         empty = self._empty
         return was_settled and empty is not None and empty[1] - empty[0] >= seconds and self.is_settled
 
     def take(self) -> list[Chunk]:
-        """Return what was emitted since the last call: the intake of the next wave."""
+        """Return the tuples emitted since the last call: the intake of the next wave."""
         chunks = self._collector.take()
         self._flow.take(sum(chunk.size for chunk in chunks))
         return chunks
 
     def settle(self, acked: Sequence[Any], failed: Sequence[FailedMessage]) -> None:
-        """Have the next step ack and fail these messages."""
+        """Make the next step ack and fail these messages."""
         if acked or failed:
             self._settled.append((acked, failed))
 
     def tell_soon(self) -> None:
-        """Ask the spout's thread to report its metrics, after it has acked and failed what the wave has settled."""
+        """Ask the spout's thread to report its metrics, after the acks and fails of the wave."""
         self._tells = True
 
     def pause(self) -> None:
-        """Have the spout emit no more until `resume`, once the call of `next_tuple` under way has returned.
+        """Stop the spout's emits until `resume`, once the running call of `next_tuple` has returned.
 
         Once no message of the spout is pending, the next step deactivates it.
         """
         self._paused = True
 
     def resume(self) -> None:
-        """Have the next step activate the spout and go on."""
+        """Make the next step activate the spout and continue."""
         self._paused = False
 
     def drain(self) -> None:
-        """Have the spout emit no more, once the call of `next_tuple` that may be under way has returned."""
+        """Stop the spout's emits for good, once a running call of `next_tuple` has returned."""
         self._draining = True
 
     def open(self) -> None:
@@ -159,10 +158,10 @@ class HostedSpout:
         self._count_emitted()
 
     def step(self) -> Step:
-        """Ack and fail what is settled, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
+        """Ack and fail the settled messages, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
         collector = self._collector
         was_waiting = collector.emitted > collector.taken
-        self.is_drained = False  # before anything below looks whether the spout may emit
+        self.is_drained = False  # before anything below checks whether the spout may emit
         if not (self._active or self._is_held):
             self._activate()
         tells, self._tells = self._tells, False  # read first, so that the acks of this wave are in the report
@@ -192,7 +191,7 @@ class HostedSpout:
         return Step.EMPTY
 
     def end(self) -> None:
-        """Ack and fail what is settled, then deactivate and close the spout. Raises `SpoutError`."""
+        """Ack and fail the settled messages, then deactivate and close the spout. Raises `SpoutError`."""
         self._settle_all()
         if self._active:
             self._deactivate()
@@ -233,7 +232,7 @@ class HostedSpout:
         return self._draining or self._paused
 
     def _count_emitted(self) -> bool:
-        """Tell back pressure what the spout has emitted since the last time; return whether it has."""
+        """Report the new emits to back pressure; return whether there were any."""
         new = self._collector.emitted - self._emitted
         if new:
             self._emitted += new
@@ -304,7 +303,7 @@ class HostedSpout:
 
     @contextmanager
     def _calling(self, hook: str) -> Iterator[None]:
-        """Raise `SpoutError` for what the spout raises; an error of ours says enough."""
+        """Wrap the spout's exceptions in `SpoutError`, except Anchorbolt's own."""
         try:
             yield
         except (Exception, SystemExit) as error:
@@ -313,7 +312,7 @@ class HostedSpout:
             raise self.error_of(error, hook) from None
 
     def error_of(self, error: BaseException, hook: str) -> SpoutError:
-        """Return the error for what the spout has raised in a hook."""
+        """Return the error for an exception that the spout raised in a hook."""
         component, index = self.task
         text = user_traceback(error)
         unacked = "" if hook in ("open", "activate") else " Messages that are not committed are not acked."

@@ -1,4 +1,4 @@
-"""What bolts did with the tuples that a wave leaves out. Pure."""
+"""The failures and errors of bolts on the tuples that a wave leaves out. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anchorbolt.tracking.verdict import Verdict
 
 
 class LeftOut:
-    """Adds up the rounds of one wave that are run again without the tuples that failed in them."""
+    """Adds up the rounds of one wave that were repeated without the tuples that failed in them."""
 
     def __init__(self) -> None:
         self.errors_reported = 0  # of these tuples
@@ -31,5 +31,5 @@ class LeftOut:
 
 
 def verdicts_of(reports: Sequence[TaskReport]) -> list[Verdict]:
-    """Return what the ackers of a round have found."""
+    """Return the verdicts of the ackers in a round."""
     return [report.outcome.verdict for report in reports if report.outcome.verdict is not None]

@@ -1,7 +1,7 @@
 """Reads the tuple trees that earlier runs left open from the committed state of the ackers.
 
-A tree belongs to a message, and is kept as long as its spout gives that message the same id again. If this run leaves
-the spout out, the tree waits for it.
+A tree belongs to a message. It is kept while its spout redelivers messages under the same ids. If this run has no such
+spout, the tree waits until a later run has it.
 """
 
 import logging
@@ -23,9 +23,9 @@ KEPT = (
     "They are kept until the topology has the spout again. If it was renamed, set the name back: what its source "
     "delivers again would count twice."
 )
-"""Ends a warning of what belongs to a spout that a run leaves out."""
+"""The end of a warning about messages of a spout that the run does not have."""
 
-_NO_TASK = 0  # of a tree of which nobody can be told; ids count from 1
+_NO_TASK = 0  # of a tree that cannot be acked or failed; ids count from 1
 
 
 class FoundTree(NamedTuple):
@@ -34,8 +34,8 @@ class FoundTree(NamedTuple):
     acker: int
     root: int
     tree: OpenTree
-    spout: str  # its id; empty if nobody can be told of the tree
-    is_changed: bool  # whether the tree is not as the acker keeps it: the task of its spout has another id now
+    spout: str  # its id; empty if the tree cannot be acked or failed
+    is_changed: bool  # whether the acker's copy is outdated: the spout's task has another id now
 
 
 def open_trees(plan: ExecutionPlan, record: DecisionRecord) -> Iterator[FoundTree]:
@@ -53,16 +53,16 @@ def open_trees(plan: ExecutionPlan, record: DecisionRecord) -> Iterator[FoundTre
                 for key_data, data in page:
                     root, tree = encoding.entry_from(key_data, data)
                     spout = record.spout_tasks.get(tree.spout_task, "")
-                    if spout in forgetful:  # its source delivers the message under another id
+                    if spout in forgetful:  # its source redelivers the message under a new id
                         spout = ""
                     task = _task_now(names, spout, tree.spout_task)
                     yield FoundTree(index, root, tree._replace(spout_task=task), spout, task != tree.spout_task)
 
 
 def check_spouts_left_out(plan: ExecutionPlan, record: DecisionRecord) -> None:
-    """Warn of acks that belong to a spout which this run leaves out; refuse to leave open trees without ackers.
+    """Warn of unconfirmed acks of a removed spout; refuse a run without ackers while trees are open.
 
-    Without ackers, nothing would note what becomes of a tree. Raises `TopologyError`, and as `open_trees`.
+    Without ackers, nothing would note the end of a tree. Raises `TopologyError`, and the errors of `open_trees`.
     """
     for spout in sorted({messages.component for messages in record.acked} - plan.graph.spouts.keys()):
         _log.warning(
@@ -89,9 +89,9 @@ def check_spouts_left_out(plan: ExecutionPlan, record: DecisionRecord) -> None:
 
 
 def _task_now(names: Mapping[int, str], spout: str, before: int) -> int:
-    """Return the id of a task of the spout that had a task with the id `before`; `names` are those of the next record.
+    """Return the new id of the spout's task that had the id `before`; `names` are the next record's spouts by task.
 
-    Without this, a tree that outlives this run too would then belong to another spout.
+    With its old id, a tree that is still open after this run could belong to another spout.
     """
     if names.get(before) == spout:
         return before

@@ -1,4 +1,4 @@
-"""Feeds dead letters back in: those of one wave are the source data of another, and move away once it has committed."""
+"""Replays dead letters: the letters of an old wave are the source data of a new one, and move away once it commits."""
 
 import logging
 import time
@@ -23,9 +23,9 @@ _LOOK_S = 1.0
 
 
 class Replays(Source):
-    """The dead letters that wait to be replayed. Their tuples come from the spouts that they came from before.
+    """The dead letters that wait to be replayed. Their tuples come from the same spouts as before.
 
-    Those of one file are part of a wave that no other source has a batch for.
+    The letters of one file are part of a wave for which no other source has a batch.
     """
 
     def __init__(self, plan: ExecutionPlan, store: LetterStore) -> None:
@@ -33,21 +33,21 @@ class Replays(Source):
         self._is_held = False  # in a pause, or at the end
         self._streams = {component: plan.wiring.streams[component] for component in plan.graph.spouts}
         self._letters = store
-        self._places = ("", store.location)  # the first is that of a record without places
+        self._places = ("", store.location)  # the first is for a record without places
         self._next: str | None = None
         self._looked_at = float("-inf")
-        self.current = ""  # the name of what the current wave replays; empty if nothing
+        self.current = ""  # the name of the letters that the current wave replays; empty if none
         self._rows: dict[TaskKey, list[SourceRows]] = {}
 
     def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
-        """Move away what the last decision has replayed here, or one before it whose run could not move it away."""
+        """Move away the letters that a decision has replayed here, if an earlier run could not."""
         for place in self._places:
             if place in spout.record.replayed:
                 self._letters.finish(spout.record.replayed[place])
 
     @property
     def known(self) -> Mapping[str, str]:
-        """What the current wave replays, see `DecisionRecord.replayed`."""
+        """The letters that the current wave replays, see `DecisionRecord.replayed`."""
         return dict.fromkeys(self._places, "") | {self._letters.location: self.current}
 
     def poll(self) -> bool:
@@ -67,13 +67,13 @@ class Replays(Source):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether letters wait. Looks at most once a second."""
+        """Whether letters wait. Reads the store at most once a second."""
         now = time.monotonic()
         if self._next is None and now >= self._looked_at + _LOOK_S:
             self._looked_at = now
             try:
                 self._next = next(iter(self._letters.waiting()), None)
-            except SinkUnavailable as error:  # a wave that needs it fails; that letters wait may be seen later
+            except SinkUnavailable as error:  # the next look may succeed; a wave that needs the store fails
                 _log.warning("whether dead letters wait to be replayed cannot be seen: %s", error)
         return self._next is not None
 
@@ -121,5 +121,5 @@ class Replays(Source):
     def end(self, txid: int) -> None:
         """Forget the wave's letters; they still wait if the wave has not committed."""
         if self.current:
-            self._looked_at = float("-inf")  # others may wait behind them
+            self._looked_at = float("-inf")  # more letters may wait
         self.current, self._rows = "", {}

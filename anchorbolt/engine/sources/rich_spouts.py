@@ -1,4 +1,4 @@
-"""The rich spouts of a run: their tasks on the driver, the intake of a wave, and what becomes of their messages."""
+"""The rich spouts of a run: their tasks on the driver, the intake of a wave, and the fate of their messages."""
 
 import logging
 import time
@@ -34,7 +34,7 @@ from anchorbolt.util.messages import counted, shortened
 _log = logging.getLogger("anchorbolt.engine")
 
 _CLOSE_S = 5.0
-_IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
+_IDLE_S = 0.2  # without an emit of any spout, before a run ends by itself
 
 
 NewHost = Callable[[ExecutionPlan, TaskKey, FlowControl, Callable[[], float], Callable[[], None]], SpoutHost]
@@ -42,23 +42,23 @@ NewHost = Callable[[ExecutionPlan, TaskKey, FlowControl, Callable[[], float], Ca
 
 
 class TaskIntake(NamedTuple):
-    """What a task of a rich spout has to send in a round."""
+    """The data that a task of a rich spout sends in a round."""
 
     chunks: Sequence[RootedChunk]
     excluded: frozenset[int]  # roots whose tuples are not sent, because they failed in an earlier round
-    expired: Roots  # roots of earlier waves whose time is over
+    expired: Roots  # roots of earlier waves that have timed out
     moves: Mapping[int, bytes]  # by acker, see `moves_to`
 
 
 class RichSpouts(Source):
-    """All tasks of rich spouts. The methods are called on one thread, if they do not say otherwise."""
+    """All tasks of rich spouts. The methods are called on one thread, unless they say otherwise."""
 
     def __init__(self, plan: ExecutionPlan, clock: Callable[[], float], new_host: NewHost = SpoutHost) -> None:
         """Make the tasks.
 
         Args:
             plan: The plan.
-            clock: Returns the seconds by which trees time out and the ages of messages are measured.
+            clock: Returns seconds, for the timeouts of trees and the ages of messages.
             new_host: Makes the host of a task.
         """
         self._plan = plan
@@ -73,10 +73,10 @@ class RichSpouts(Source):
         self._reports: Sequence[TaskReport] = ()  # of the last round
         self._left_out = LeftOut()  # of the current wave
         self._wave_began = 0.0
-        self._errors_before = 0  # that the spouts had reported by the wave before
+        self._errors_before = 0  # that the spouts had reported up to the last wave
         self._tell: Callable[[TaskReport], None] | None = None
         self._wake: Callable[[], None] = lambda: None
-        # The last one is called when a spout begins to have tuples for a wave, has failed, or is drained.
+        # A host calls the last argument when its first tuple waits for a wave, or when its spout fails or has drained.
         self._hosts = {
             task: new_host(plan, task, self._flow, clock, lambda: self._wake()) for task in plan.wiring.rich_spout_tasks
         }
@@ -90,26 +90,26 @@ class RichSpouts(Source):
             max_retries=settings.max_tuple_retries if plan.keeps_dead_letters else None,
         )
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
-        self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
+        self._moves: Mapping[int, bytes] = {}  # by acker: for the first wave, if the number of ackers has changed
 
     def have_told(self, tell: Callable[[TaskReport], None]) -> None:
-        """Have `tell` called after each wave with what the spouts measured, on their threads. Call this before `open`.
+        """Set `tell`, which gets the spouts' metrics on their threads after each wave. Call this before `open`.
 
-        The reports have what the spouts registered and the errors that they reported, nothing else. It is also called
-        with the last error that a bolt reported of tuples which the wave leaves out.
+        These reports hold only the metrics that the spouts registered and the errors that they reported. `tell` also
+        gets the last error that a bolt reported for tuples which the wave leaves out.
         """
         self._tell = tell
         for host in self._hosts.values():
             host.tell = tell
 
     def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
-        """Open all spouts, side by side.
+        """Open all spouts in parallel.
 
-        Tasks that ack again what earlier runs have acked come before the others of their spouts: what such a task
-        confirms, no other may just have got from the source.
+        First open the tasks that repeat acks of earlier runs. Otherwise another task could receive a message that such
+        an ack is about to remove.
 
         Raises:
-            SpoutError: A spout could not be opened. An `AnchorboltError` that a spout raises comes as it is.
+            SpoutError: A spout could not be opened. A spout's `AnchorboltError` is raised unchanged.
             Fenced: Another run has committed meanwhile, with more ackers.
             StateError: The open trees cannot be read from the store, or are damaged.
         """
@@ -159,7 +159,7 @@ class RichSpouts(Source):
                 raise host.failure
 
     def poll(self) -> bool:
-        """Return whether tuples wait for a wave, open trees have to move, or the time of one is over."""
+        """Return whether tuples wait for a wave, or open trees must move to other ackers, or a tree has timed out."""
         expired = self.book.has_expired(self._clock())
         return bool(self._moves) or expired or any(host.is_waiting for host in self._hosts.values())
 
@@ -170,7 +170,7 @@ class RichSpouts(Source):
         return all(host.is_idle(_IDLE_S) for host in self._hosts.values()) and not self.poll()
 
     def has_run_out(self, held_s: float) -> bool:
-        # A spout in a call that does not return may still emit, but it is not waited for without end.
+        # A spout whose call does not return may still emit, but the loop does not wait for it forever.
         emits_no_more = self.is_drained or held_s >= _CLOSE_S
         return (emits_no_more and self.is_settled) or held_s >= self._plan.settings.message_timeout_secs
 
@@ -182,7 +182,7 @@ class RichSpouts(Source):
     @property
     def oldest_message_s(self) -> float:
         """The seconds since the oldest message in flight was emitted; 0 without one. May be called on any thread."""
-        known = [host.waiting_since for host in self._hosts.values()]  # at first: a wave may take these in meanwhile
+        known = [host.waiting_since for host in self._hosts.values()]  # first: a wave may take these meanwhile
         known.append(self.book.oldest_since)
         oldest = min((since for since in known if since is not None), default=None)
         return 0.0 if oldest is None else self._clock() - oldest
@@ -208,7 +208,7 @@ class RichSpouts(Source):
         return batch
 
     def end(self, txid: int) -> None:
-        """Forget the intake. What has not been settled is neither acked nor failed."""
+        """Forget the intake. Messages that `settle` has not handled are neither acked nor failed."""
         self._intake = {}
 
     def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
@@ -257,7 +257,7 @@ class RichSpouts(Source):
             host.tell_soon()
 
     def judge(self, reports: Sequence[TaskReport]) -> bool:
-        """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
+        """Take the reports of a round; return whether it must be repeated without the trees that failed in it."""
         self._reports = reports
         verdicts = verdicts_of(reports)
         if not self._plan.wiring.ackers:
@@ -265,11 +265,11 @@ class RichSpouts(Source):
         return self.book.judge(verdicts)
 
     def leave_out(self, reports: Sequence[TaskReport]) -> None:
-        """Keep what bolts did in a round with the tuples that the next round leaves out."""
+        """Count the failures of a round whose failed tuples the next round leaves out."""
         self._left_out.add(reports)
 
     def throttle(self) -> Throttle:
-        """Return what holds the spouts back now. May be called on any thread."""
+        """Return the current throttling of the spouts. May be called on any thread."""
         pending = [(component, host.pending) for (component, _), host in self._hosts.items()]
         return self._flow.throttle(loads_of(pending, self._plan.settings.max_spout_pending))
 
@@ -284,7 +284,7 @@ class RichSpouts(Source):
             self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms, wave_ms))
 
     def rest(self) -> None:
-        """Note in the record that the sources know of all acks, if no spout has yet to tell its source of one."""
+        """Remove the acks from the record once the sources have confirmed all of them."""
         if self._spout.record.acked and not self.book.awaits_sources:
             self._spout.keep_acked(self.book.unconfirmed())
 
@@ -293,14 +293,14 @@ class RichSpouts(Source):
         self.check()  # a spout may have failed to close
 
     def intake(self, task: TaskKey) -> TaskIntake:
-        """Return what a task of a rich spout has to send in the current round. May be called on any thread."""
+        """Return the data that a task of a rich spout sends in the current round. May be called on any thread."""
         book, plan = self.book, self._plan
         first = task == plan.wiring.rich_spout_tasks[0]
         expired, moves = (book.expired, self._moves) if first else (NO_ROOTS, {})
         return TaskIntake(self._intake.get(plan.wiring.task_id(task), ()), book.excluded, expired, moves)
 
     def packed_ids(self, chunk: Chunk) -> list[bytes]:
-        """Encode the message ids of the tracked tuples, for the ackers: they may have to keep them."""
+        """Encode the message ids of the tracked tuples, because the ackers may have to store them."""
         if not self._plan.wiring.ackers:
             return []
         return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
@@ -319,22 +319,22 @@ class RichSpouts(Source):
         yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired, intake.moves)
 
     def pause(self) -> None:
-        """Have the rich spouts emit no more until `resume`. May be called on any thread."""
+        """Stop the emits of rich spouts until `resume`. May be called on any thread."""
         for host in self._hosts.values():
             host.pause()
 
     def resume(self) -> None:
-        """Have the rich spouts emit again. May be called on any thread."""
+        """Let the rich spouts emit again. May be called on any thread."""
         for host in self._hosts.values():
             host.resume()
 
     def drain(self) -> None:
-        """Have the rich spouts emit no more. May be called on any thread."""
+        """Stop the emits of rich spouts for good. May be called on any thread."""
         for host in self._hosts.values():
             host.drain()
 
     def close(self, failure: BaseException | None) -> BaseException | None:
-        """Have all rich spouts call `deactivate` and `close`, and warn of those that have not done so in time."""
+        """Make all rich spouts call `deactivate` and `close`; warn of each that has not done so within 5 s."""
         deadline = time.monotonic() + _CLOSE_S
         for host in self._hosts.values():
             host.close(0)

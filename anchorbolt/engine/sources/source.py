@@ -1,4 +1,4 @@
-"""The port of a source: what the waves of a run take their tuples from. A new kind of source extends `Source`."""
+"""The port of a source, which gives the waves of a run their tuples. A new kind of source extends `Source`."""
 
 from collections.abc import Callable, Iterable
 
@@ -18,13 +18,13 @@ class Source:
               └──────────────────────────────────────────────────────────────────────────┘
     ```
 
-    All sources are part of each wave: if `poll` of one says that a wave is needed, `next` of all is called. The thread
-    of the wave loop makes all calls, except those that say otherwise. A method that is not overridden does nothing:
-    that suits a source for which there is nothing to do.
+    All sources are part of each wave: if `poll` of one source says that a wave is needed, `next` of all is called. The
+    thread of the wave loop makes all calls, unless a method says otherwise. A method that is not overridden does
+    nothing.
     """
 
     is_over = False
-    """Whether it never has more, although nobody stopped the run: the run ends once the other sources are empty."""
+    """Whether this source has ended by itself: the run then ends once all sources are empty."""
 
     def query_id(self) -> str:
         """Return the id of the streaming query at the checkpoint location, if this is one and has run before."""
@@ -35,7 +35,7 @@ class Source:
 
         Args:
             spout: The checkpoint spout, which has recovered.
-            wake: Has the loop call `poll` again. May be called on any thread.
+            wake: Makes the loop call `poll` again. May be called on any thread.
             until_empty: Whether the run ends once all sources are empty.
 
         Raises:
@@ -46,48 +46,47 @@ class Source:
         """Raise the error of a source that has failed meanwhile. Called between waves, also in a pause."""
 
     def poll(self) -> bool:
-        """Return whether a wave is needed: tuples wait, or it is time for something.
+        """Return whether a wave is needed: tuples wait, or something is due.
 
-        In a pause, or while the source drains, only what it has begun counts.
+        In a pause, or while the source drains, only work that it has already begun counts.
         """
         return False
 
     def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
-        """Take what waits for the wave that begins.
+        """Take the waiting data for the wave that begins.
 
         Args:
             record: The last decision.
-            batch: The batch of a source before this one; None if none has any.
+            batch: The batch of a source before this one; None if no such source has a batch.
 
-        Returns:
-            The batch that the wave processes: `batch`, or one of this source. If no source has any, the wave belongs to
-            the last batch again.
+        Returns: The batch that the wave processes: `batch`, or one of this source. If no source has a batch, the wave
+            belongs to the last batch again.
         """
         return batch
 
     def rows(self, current: Round) -> Iterable[Envelope]:
         """Return the blobs of this source's tasks for a round of the wave.
 
-        Called only by an engine that runs them in the driver's process.
+        Called only by an engine that runs these tasks in the driver's process.
         """
         return ()
 
     def settle(self, wave: CommittedWave, report: WaveReport) -> WaveReport:
-        """Note that the wave has committed; return its report with what is known here."""
+        """Note that the wave has committed; return its report with this source's figures."""
         return report
 
     def end(self, txid: int) -> None:
-        """Forget what `next` has taken, after `settle` or after the wave has failed.
+        """Forget the data that `next` took, after `settle` or after the wave has failed.
 
-        `txid` is the last decision's: that of the wave if it was decided.
+        `txid` belongs to the last decision: it is the wave's txid if the wave was decided.
         """
 
     def explained(self, error: BaseException) -> BaseException:
-        """Return the error with which a wave has failed, or a better one that this source knows the cause of."""
+        """Return the error of a failed wave, or a better one if this source knows the cause."""
         return error
 
     def rest(self) -> None:
-        """Do what was left for a moment without a wave: the next one may be far away."""
+        """Do postponed work. Called while no wave is needed."""
 
     def pause(self) -> None:
         """Ask for no more until `resume`. May be called on any thread."""
@@ -96,26 +95,26 @@ class Source:
         """Ask for more again. May be called on any thread."""
 
     def drain(self) -> None:
-        """Ask for no more: the run is to end. May be called on any thread, and repeatedly."""
+        """Ask for no more, because the run is ending. May be called on any thread, and repeatedly."""
 
     def has_run_out(self, held_s: float) -> bool:
-        """Return whether what was begun before `pause` or `drain` needs no wave any more.
+        """Return whether the work begun before `pause` or `drain` needs no wave any more.
 
-        `held_s` is for how many seconds the source has been asked for no more: nothing may be waited for without end.
+        `held_s` is the seconds since `pause` or `drain`: a source must not wait forever.
         """
         return True
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits or is in flight, and nothing more is to be expected soon."""
+        """Whether nothing waits, nothing is in flight, and nothing is expected soon."""
         return True
 
     def close(self, failure: BaseException | None) -> BaseException | None:
-        """Let go of everything; no wave runs any more. May be called for a source that was not opened.
+        """Release all resources; no wave runs any more. May be called for a source that was not opened.
 
         Returns the error that ends the run: `failure`, or one that explains it.
         """
         return failure
 
     def finished(self) -> None:
-        """Write what the next run should know, after a run that ended well. Called after all sources were closed."""
+        """Write the data for the next run. Called after all sources were closed, if the run ended without an error."""

@@ -1,4 +1,4 @@
-"""Hosts a task of a rich spout on a thread of its own, which makes all calls to it."""
+"""Hosts a task of a rich spout on its own thread, which makes all calls to the spout."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ from anchorbolt.tracking.settlements import FailedMessage
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_HELD_S = 0.1  # between two looks whether the spout may emit; what changes mostly wakes the thread
+_HELD_S = 0.1  # between two checks whether the spout may emit; most changes wake the thread at once
 _PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
 
 
@@ -51,7 +51,7 @@ class SpoutHost(HostedSpout):
             raise self.failure
 
     def wake(self) -> None:
-        """Have the thread look again whether the spout may emit."""
+        """Make the thread check again whether the spout may emit."""
         with self._changed:
             self._changed.notify_all()
 
@@ -72,7 +72,7 @@ class SpoutHost(HostedSpout):
         self.wake()
 
     def close(self, timeout_s: float) -> bool:
-        """Have the spout's thread call `deactivate` and `close`; return whether it has ended in this time."""
+        """Make the spout's thread call `deactivate` and `close`; return whether it has ended within `timeout_s`."""
         self._closing = True
         self.drain()
         if self._thread.ident is not None:
@@ -90,7 +90,7 @@ class SpoutHost(HostedSpout):
         except AnchorboltError as error:
             self.failure = error
             self._close_failed()
-        except BaseException as error:  # such as asyncio's CancelledError: what ends the thread must end the run
+        except BaseException as error:  # such as asyncio's CancelledError: if the thread ends, the run must end
             self.failure = self.error_of(error, "a call")
             self._close_failed()
         finally:
@@ -98,7 +98,7 @@ class SpoutHost(HostedSpout):
             self._on_change()
 
     def _close_failed(self) -> None:
-        """Have a spout that has raised let go of its connections."""
+        """Close the connections of a spout that has raised."""
         try:
             self.close_spout()
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""What holds the rich spouts back: since when, why, and for how much of the last ten minutes."""
+"""The throttling of rich spouts: since when, why, and for how much of the last ten minutes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class SpoutLoad(NamedTuple):
 
     spout: str  # its id
     in_flight: int  # messages of all its tasks
-    most: int | None  # that `topology.max.spout.pending` allows all its tasks; None without a limit
-    held: int  # tasks that have as many messages in flight as the limit allows one
+    most: int | None  # messages that `topology.max.spout.pending` allows all its tasks; None without a limit
+    held: int  # number of tasks at the limit for one task
 
 
 def loads_of(pending: Iterable[tuple[str, int]], most: int | None) -> list[SpoutLoad]:
-    """Return the load of each spout; `pending` has for each task its spout and the messages that are in flight."""
+    """Return the load of each spout; `pending` is (spout, number of messages in flight) for each task."""
     by_spout: dict[str, list[int]] = {}
     for spout, number in pending:
         by_spout.setdefault(spout, []).append(number)
@@ -37,18 +37,18 @@ def loads_of(pending: Iterable[tuple[str, int]], most: int | None) -> list[Spout
 
 @dataclass(frozen=True)
 class Throttle:
-    """What holds the rich spouts back at a moment."""
+    """The throttling of rich spouts at one moment."""
 
-    reason: str  # of back pressure; empty if it does not hold the spouts
-    by: TaskKey | None  # the bolt's task for which it does; None if no wave had shown yet how fast the bolts are
-    seconds: float  # for how long it has held the spouts without a break; 0 if it does not
-    window_seconds: float  # of the last ten minutes: for how long it held them
-    total_seconds: float  # of the whole run
+    reason: str  # of back pressure; empty if it does not throttle
+    by: TaskKey | None  # the bolt's task that is too slow; None if no wave had measured the bolts yet
+    seconds: float  # since the spouts are throttled without a break; 0 if they are not
+    window_seconds: float  # throttled, of the last ten minutes
+    total_seconds: float  # throttled, of the whole run
     spouts: Sequence[SpoutLoad]
 
 
 class ThrottleTimes:
-    """When the spouts were throttled. Not thread-safe; times are given, in seconds of a clock."""
+    """When the spouts were throttled. Not thread-safe; times are in seconds of the caller's clock."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -67,15 +67,15 @@ class ThrottleTimes:
                 self._ended.popleft()
 
     def current(self, now: float) -> float:
-        """Return for how long they have been throttled without a break; 0 if they are not."""
+        """Return the seconds since the spouts are throttled without a break; 0 if they are not."""
         return 0.0 if self._since is None else now - self._since
 
     def total(self, now: float) -> float:
-        """Return for how long they were throttled altogether."""
+        """Return the seconds for which they were throttled in total."""
         return self._ended_s + self.current(now)
 
     def in_window(self, now: float) -> float:
-        """Return for how much of the last ten minutes they were throttled."""
+        """Return the seconds of the last ten minutes in which they were throttled."""
         begin = now - WINDOW_S
         ended = sum(end - max(start, begin) for start, end in self._ended if end > begin)
         return ended + min(self.current(now), WINDOW_S)

@@ -21,30 +21,30 @@ class WaveReport:
     txid: int
     batch_id: int  # the streaming query's batch; the wave's number on an engine without a query
     rounds: int = 1  # 1 if nothing failed
-    losses: int = 0  # of the rounds before the last: those in which Spark or the network lost something
-    round_failures: tuple[str, ...] = ()  # why rounds failed, in one line each; the first ten
+    losses: int = 0  # of the rounds before the last, the number in which Spark or the network lost something
+    round_failures: tuple[str, ...] = ()  # the reasons of the first ten failed rounds, one line each
     tuples_in: Mapping[str, int] = field(default_factory=dict)  # by component: executed; of a spout: rows read
     tuples_out: Mapping[str, int] = field(default_factory=dict)  # by component: emitted
     bytes_shuffled: int = 0  # bytes of the blobs between tasks
     keys_read: int = 0  # keys read from the store
     keys_staged: int = 0  # updates staged
-    # By task: tuples that failed in rounds which were run again without them; of rich spouts.
+    # By task: tuples of rich spouts that failed in a round which was repeated without them.
     tuples_left_out: Mapping[TaskKey, int] = field(default_factory=dict)
     errors_reported: int = 0  # calls of `report_error`, and each `ReportedFailedException`
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout
-    # Both by task; without messages that an earlier driver has emitted.
+    # By task; without messages that an earlier driver has emitted.
     messages_by_task: Mapping[TaskKey, TaskMessages] = field(default_factory=dict)
     messages_timed_out: Mapping[tuple[str, TaskKey], int] = field(default_factory=dict)
-    """Of the failed messages: those that timed out, by their spout and the task that held a tuple of them last."""
+    """Failed messages that timed out, by their spout and the last task that held one of their tuples."""
     # By rich spout: from the emit of its acked messages to their ack; Storm's complete latency.
     complete_ms: Mapping[str, Distribution] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)  # by spout: tuples left out; not counted as acked
     failures: tuple[FailedTree, ...] = ()  # the first 100 of the failed messages, with their reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
-    throttled_by: TaskKey | None = None  # the bolt's task for which they were, if a wave had shown how fast it is
-    # By stream spout, without those whose sources do not tell; by the empty string if some spout has several sources.
-    source_offsets_behind: Mapping[str, int] = field(default_factory=dict)  # that the source had, and no wave had read
+    throttled_by: TaskKey | None = None  # the bolt's task that was too slow, if a wave had measured it
+    # By stream spout, if its source reports it; under the empty string if some spout has several sources.
+    source_offsets_behind: Mapping[str, int] = field(default_factory=dict)  # not yet read by a wave
     source_files_waiting: Mapping[str, int] = field(default_factory=dict)
     source_ms: float = 0.0  # the longest time that a spout's task waited for its source
     compute_ms: float = 0.0  # the rest of the round
@@ -59,12 +59,12 @@ class WaveReport:
 
     @property
     def offsets_behind(self) -> int | None:
-        """By how many offsets the query was behind all its sources; None if no source tells."""
+        """The number of offsets that the query was behind all its sources; None if no source reports it."""
         return sum(self.source_offsets_behind.values()) if self.source_offsets_behind else None
 
     @property
     def files_waiting(self) -> int | None:
-        """How many files waited for the query; None if no source tells."""
+        """The number of files that waited for the query; None if no source reports it."""
         return sum(self.source_files_waiting.values()) if self.source_files_waiting else None
 
     @property

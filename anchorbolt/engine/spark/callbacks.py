@@ -1,8 +1,8 @@
-"""What a streaming query of Spark leaves behind in this process and in the JVM, and how it is removed.
+"""Removes the remains of a streaming query of Spark from this process and from the JVM.
 
-For the thread of each query with `foreachBatch`, py4j keeps a connection with a thread in Python. Spark keeps the
-function and the error that it raised, and so all that these refer to, until the JVM has collected the query, which
-their own references to Java objects prevent. And each session that ever had a query leaves a listener on the event bus.
+For each query with `foreachBatch`, py4j keeps a connection and a thread in Python. Spark keeps the function and its
+error, with all that they refer to, until the JVM has collected the query. Their own references to Java objects prevent
+that. Besides, each session that ever had a query leaves a listener on the event bus.
 """
 
 import logging
@@ -19,12 +19,12 @@ _EVENTS_MS = 2000
 
 
 class BatchCallback:
-    """The function for `foreachBatch`. When it is released, it refers to nothing, and its connection is closed."""
+    """The function for `foreachBatch`. After `release` it refers to nothing, and its connection is closed."""
 
     def __init__(self, session: SparkSession, function: Callable[[DataFrame, int], None]) -> None:
         client = session.sparkContext._gateway._gateway_client  # type: ignore[union-attr]
         self._called_by_java: dict[str, object] = client.gateway_property.pool.dict
-        # Without pinned threads (PYSPARK_PIN_THREAD=false) connections belong to no thread, and are used again.
+        # Without pinned threads (PYSPARK_PIN_THREAD=false) connections belong to no thread and are reused.
         self._connection_here = getattr(client, "get_thread_connection", lambda: None)
         self._function: Callable[[DataFrame, int], None] | None = function
         self._connection: object = None  # of the query's thread
@@ -46,16 +46,16 @@ class BatchCallback:
 
 
 def forget_listeners(session: SparkSession) -> None:
-    """Remove the listener that the session's streaming queries need. The session runs no query any more.
+    """Remove the listener of the session's streaming queries. The session must not run a query any more.
 
-    Spark has no method for it, and the listener is private.
+    Spark has no method for this, and the listener is private.
     """
     if session.sparkContext._jsc is None:
         return
     try:
         bus = session.sparkContext._jsc.sc().listenerBus()
         with suppress(Py4JJavaError):  # a TimeoutException
-            bus.waitUntilEmpty(_EVENTS_MS)  # by the last events Spark's UI learns that the query has ended
+            bus.waitUntilEmpty(_EVENTS_MS)  # the last events tell Spark's UI that the query has ended
         manager = session._jsparkSession.streams()
         field = manager.getClass().getDeclaredField("listenerBus")
         field.setAccessible(True)

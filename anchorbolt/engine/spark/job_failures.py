@@ -1,7 +1,7 @@
-"""What Spark's message about a failed job says: was it the batch, or was something lost that is not the batch's?
+"""Decides from Spark's message about a failed job whether the batch failed it, or a loss outside the batch.
 
-A Python worker that died while its executor lives on may have died of a tuple: `WorkerLost`. An executor, what it had
-shuffled, or a connection between Spark's own processes is lost for reasons of the machines: `InfrastructureLost`.
+If a Python worker died and its executor lives on, a tuple may have killed it: `WorkerLost`. If an executor, its
+shuffled data, or a connection between Spark's own processes is lost, the machines are the cause: `InfrastructureLost`.
 """
 
 import re
@@ -16,23 +16,23 @@ _STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurr
 _CAUSED_BY = "Caused by: "
 
 _LOST = re.compile(
-    # An executor, with the reason that Spark was given. Spark takes each exit for a task's fault that is not known to
-    # be another's, a SIGKILL from outside as well.
+    # An executor, with the reason that Spark was given. Spark blames a task for each exit with no other known cause,
+    # even for a SIGKILL from outside.
     r"ExecutorLostFailure \(executor \S+ exited (?P<while_running>caused by one of the running tasks)?.*"
-    # What an executor had shuffled or kept.
+    # Data that an executor had shuffled or kept.
     r"|TaskResultLost.*|(?:Metadata)?FetchFailed.*|.*with indeterminate output was failed and retried.*"
     r"|Failed to get broadcast_\d+.*"
     # A connection.
     r"|Could not find CoarseGrainedScheduler.*"
     r"|org\.apache\.spark\.(?:rpc|network|storage\.BlockFetch)[\w.$]*(?:Exception|Error).*"
 )
-# The rest of Spark's message is what Python said, and may quote anything.
+# The rest of Spark's message is Python's output, and may quote anything.
 _PYTHON_SAID = re.compile(r"Traceback \(most recent call last\):(?s:.*)")
 _LOST_IN_PYTHON = re.compile(
     rf"^{re.escape(f'{InfrastructureLost.__module__}.{InfrastructureLost.__qualname__}')}: .*", re.M
 )
 _WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException")
-# What Python writes if native code crashes, with the bolt's own frames.
+# Python's output if native code crashes, with the bolt's own frames.
 _CRASH = re.compile(
     r"(Fatal Python error: .*)"
     r'(?s:.*?\n(Current thread .*?\n)(?=  File "[^"]*/anchorbolt/|\n))?'
@@ -49,7 +49,7 @@ def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard
 
     Args:
         text: Spark's message, with stack traces.
-        what: What Spark could not do.
+        what: The action that failed, for the message.
         txid: The wave's transaction id.
         task: Names the task that the message is about. Called only if something was lost.
         unheard: The tasks that have not reported.
@@ -75,12 +75,12 @@ def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard
 
 
 def is_loss(text: str) -> bool:
-    """Return whether Spark's message is about something that was lost, and not about what a task did."""
+    """Return whether Spark's message reports a loss, not a failure of a task."""
     return _loss_in(_without_frames(text)) is not None
 
 
 def cause_in(text: str) -> str:
-    """Return the line of Spark's message with the innermost cause, without what py4j says."""
+    """Return the line of Spark's message with the innermost cause, without the lines of py4j."""
     said = _without_frames(text).splitlines() or [""]
     causes = [line.removeprefix(_CAUSED_BY) for line in said if line.startswith(_CAUSED_BY)]
     return causes[-1] if causes else said[0]
@@ -91,6 +91,6 @@ def _loss_in(said: str) -> re.Match[str] | None:
 
 
 def _without_frames(text: str) -> str:
-    """Leave out lines of py4j itself and the stack of a Java exception, but not its causes."""
+    """Remove the lines of py4j itself and the stack of a Java exception, but not its causes."""
     lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
     return "\n".join(line for line in lines if line and not _STACK_LINE.match(line))

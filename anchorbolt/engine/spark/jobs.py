@@ -1,4 +1,4 @@
-"""Runs DataFrames as the jobs of rounds, and says what failed in them."""
+"""Runs DataFrames as the jobs of rounds, and explains their failures."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def collect_rows(session: SparkSession, plan: ExecutionPlan, frame: DataFrame, c
 
 
 _free: list[tuple[str, Ended]] = []
-"""Accumulators of runs that have ended, and their application. PySpark keeps each one as long as the driver."""
+"""Accumulators of ended runs, for reuse, with their application. PySpark keeps each one until the driver ends."""
 
 
 def _accumulator(session: SparkSession, application: str) -> Ended:
@@ -63,9 +63,9 @@ def _accumulator(session: SparkSession, application: str) -> Ended:
 
 
 class RoundJobs:
-    """The jobs of one plan. Of several that run at the same time, each has a `RoundJobs` of its own."""
+    """The jobs of one plan, one at a time. Jobs that run in parallel need separate `RoundJobs`."""
 
-    calls: IntakeAddress | None = None  # where workers tell of long calls; set before `with_bolts`
+    calls: IntakeAddress | None = None  # where workers report long calls; set before `with_bolts`
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, pickled: bytes | None = None) -> None:
         self._session = session
@@ -85,7 +85,7 @@ class RoundJobs:
         return frame
 
     def run_all(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
-        """Run the whole chain of the plan's stages, as `run` does, and remove what it has shuffled.
+        """Run the whole chain of the plan's stages, as `run` does, and remove its shuffled data.
 
         The same frame may be run again, in another round or wave.
         """
@@ -100,7 +100,7 @@ class RoundJobs:
         return reports_in(self.rows(what, frame, current, stages), current)
 
     def rows(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> Iterator[Envelope]:
-        """Run a job, and return its blobs. Raises a `WaveFailed` of the kind that Spark's message tells."""
+        """Run a job, and return its blobs. Raises `WaveFailed`, or the subclass that matches Spark's message."""
         self.ended.value, self.tasks = [], sum(map(len, stages))
         try:
             return collect_rows(self._session, self._plan, frame, current)
@@ -113,11 +113,11 @@ class RoundJobs:
             self.tasks = 0
 
     def progress(self) -> StageProgress:
-        """Return how far the last job for bolts is. A task that Spark has run twice counts once."""
+        """Return the progress of the last job for bolts. A task that Spark has run twice counts once."""
         return StageProgress(dict(self.ended.value), self.tasks)
 
     def _lost_task(self, text: str, stages: list[list[TaskKey]]) -> str:
-        """Name the task that Spark's message is about. The stages of a round are those of the spouts and then ours."""
+        """Name the task in Spark's message. A job's stages are first those of the spouts, then ours."""
         lost = _LOST_TASK.search(text)
         context = self._session.sparkContext
         tracker = context.statusTracker()
@@ -132,7 +132,7 @@ class RoundJobs:
         return f"bolt {component!r}, task {index},"
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
-        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
+        """Make these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
         stage = self.stage("checkpoint", (checkpoint, list(tasks), self.ended))
         frame = self.one_row_each(len(tasks)).mapInArrow(stage, ENVELOPE_SCHEMA)
         for report in self.run("run the hooks", frame, current, [list(tasks)]):
@@ -140,15 +140,15 @@ class RoundJobs:
                 raise report.failure
 
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> list[TaskReport]:
-        """Run a task for each group of namespaces, which commits them; return the tasks' reports."""
+        """Run a task to commit each group of namespaces; return the tasks' reports."""
         stage = self.stage("commit state", (groups, threads, self.ended))
         frame = self.one_row_each(len(groups)).mapInArrow(stage, ENVELOPE_SCHEMA)
         return self.run("commit the state", frame, current, [[group.task for group in groups]])
 
     def close_instances(self, *run_ids: str) -> None:
-        """Have the workers close what they keep of ended runs, if Spark gives each of them a task within 5 s.
+        """Make the workers close the instances of ended runs, if Spark gives each worker a task within 5 s.
 
-        A worker that gets none closes it with its next task.
+        A worker without such a task closes them with its next task.
         """
         context = self._session.sparkContext
         if context._jsc is None:  # the session was stopped, and its workers have ended
@@ -175,7 +175,7 @@ class RoundJobs:
             cancel.cancel()
 
     def close(self) -> None:
-        """Give back what the jobs have left on the driver. No job runs any more."""
+        """Release the accumulator of the jobs. No job runs any more."""
         _free.append((self._application, self.ended))
 
     @property

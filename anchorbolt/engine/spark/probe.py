@@ -1,4 +1,4 @@
-"""Runs the check of a run's places in tasks, on as many executors as Spark gives a task to."""
+"""Runs the check of a run's places in tasks, on all executors that Spark gives a task."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def reason_in(text: str) -> str:
 def run_probe(
     session: SparkSession, plan: ExecutionPlan, places: Sequence[str], probe: str, content: bytes
 ) -> Iterator[Probed]:
-    """See `anchorbolt.engine.driver.places.RunProbe`. Waits for executors as long as Spark does, which warns of it.
+    """See `anchorbolt.engine.driver.places.RunProbe`. Waits for executors as long as Spark does; Spark warns meanwhile.
 
     Raises:
         ConfigError: The tasks fail.

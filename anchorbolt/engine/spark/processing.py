@@ -27,7 +27,7 @@ class SparkProcessing:
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan) -> None:
         self.session = session
-        self.calls: IntakeAddress | None = None  # where workers tell of long calls; set before the first phase
+        self.calls: IntakeAddress | None = None  # where workers report long calls; set before the first phase
         self._plan = plan
         self._pickled = plan.pickled()
         self._ranges: RangeReader | None = None
@@ -40,11 +40,11 @@ class SparkProcessing:
         self._server: BatchServer | None = None
 
     def serve(self, driver: BatchDriver) -> None:
-        """Listen for the emitters."""
+        """Listen for requests of the emitters."""
         self._server = BatchServer(self.session, driver)
 
     def close(self) -> None:
-        """Wait for the phases that were given up. Workers still keep emitters and bolts of them."""
+        """Wait for the cancelled phases, at most 5 s. Workers still keep their emitters and bolts."""
         self._background.close()
         if self._server is not None:
             self._server.close()
@@ -62,7 +62,7 @@ class SparkProcessing:
             else:
                 assert chain.frame is not None
                 reports = chain.jobs.run_all(what, chain.frame, current)
-        self._free.append(chain)  # one that failed may still run for a while
+        self._free.append(chain)  # after a failure the chain may still run, so it is not reused
         return reports
 
     def _new_chain(self) -> _Chain:
@@ -81,14 +81,14 @@ class SparkProcessing:
 class _Chain:
     """The stages of a processing phase. Two phases that run at the same time must not share a shuffle."""
 
-    def __init__(self, jobs: RoundJobs, frame: DataFrame | None) -> None:  # None if each batch has a frame of its own
+    def __init__(self, jobs: RoundJobs, frame: DataFrame | None) -> None:  # None if each batch has its own frame
         self.jobs = jobs
         self.frame = frame
 
 
 @contextmanager
 def in_pool(session: SparkSession, pool: str) -> Iterator[None]:
-    """Have the jobs of this thread share Spark fairly with those of other pools."""
+    """Run the jobs of this thread in a pool, which shares Spark fairly with other pools."""
     context = session.sparkContext
     before = context.getLocalProperty(_POOL)
     context.setLocalProperty(_POOL, pool)

@@ -1,7 +1,7 @@
 """The streaming query of a run, as a source: each micro-batch is the batch of a wave.
 
-Spark calls `foreachBatch` on a thread of its own, which hands the micro-batch over to the thread of the wave loop, and
-waits until that has committed it.
+Spark calls `foreachBatch` on the query's thread. That thread hands the micro-batch over to the thread of the wave loop,
+and waits until the loop has committed it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _JVM_LOST = (Py4JNetworkError, OSError)  # raised by py4j when the JVM does not 
 
 
 def local_query(plan: ExecutionPlan, folder: Folder) -> QuerySource:
-    """Return the source for the stream spouts of a topology on `LocalCluster`: a local Spark runs only their stage."""
+    """Return the source for the stream spouts of a topology on `LocalCluster`. A local Spark runs only their stage."""
     spark = build_session(plan.topology)
     ship(spark.sparkContext)
     session = engine_session(spark)
@@ -64,12 +64,12 @@ def local_query(plan: ExecutionPlan, folder: Folder) -> QuerySource:
 
 @dataclass(eq=False)
 class MicroBatch:
-    """What Spark has handed to `foreachBatch`."""
+    """A micro-batch that Spark has handed to `foreachBatch`."""
 
     frame: DataFrame
     batch_id: int
     query_id: str
-    properties: Any  # Spark's local properties of the query's thread: its jobs belong to the query
+    properties: Any  # the local properties of the query's thread, which assign jobs to the query
     offsets: bytes = b""  # as in the file of the checkpoint location
 
 
@@ -131,9 +131,9 @@ class QuerySource(Source):
         self._waiter.start()
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
-        """Called by Spark for each micro-batch, on the query's thread: hand it over. An exception ends the query.
+        """Hand over a micro-batch. Spark calls this on the query's thread for each one. An exception ends the query.
 
-        In a pause the batch waits here: Spark has planned it, but runs no job for it, and does not limit the time.
+        In a pause the batch waits here: Spark has planned it, but runs no job for it, and sets no time limit.
         """
         context = frame.sparkSession.sparkContext
         query_id = context.getLocalProperty("sql.streaming.queryId") or ""
@@ -155,7 +155,7 @@ class QuerySource(Source):
         self.is_over = True
 
     def poll(self) -> bool:
-        """Return whether there is a micro-batch that is not part of the state yet."""
+        """Return whether a micro-batch waits that has not been committed yet."""
         given = self._given
         if given is None or self._is_held or self._is_draining:
             return False
@@ -230,7 +230,7 @@ class QuerySource(Source):
         return self.is_over
 
     def close(self, failure: BaseException | None) -> BaseException | None:
-        """End the query, which is between two micro-batches, or waits with one."""
+        """End the query, which is between two micro-batches or waits in `on_batch`."""
         with self._changed:
             is_waiting = self._given is not None
             self._closed_by = failure or _StopRequested()
@@ -240,7 +240,7 @@ class QuerySource(Source):
                 with suppress(PySparkException, *_JVM_LOST):
                     self.query.stop()
             self._waiter.join()
-        # Leave nothing of the query in Python or in the JVM.
+        # Remove all remains of the query from Python and the JVM.
         self._callback.release()
         forget_listeners(self._session)
         if failure is None or self._ended_by is None or not self._failed_with_the_jvm(failure):
@@ -270,13 +270,13 @@ class QuerySource(Source):
         return Batch(given.query_id, given.batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
 
     def _give_back(self) -> None:
-        """Have the query go on: its micro-batch has committed."""
+        """Let the query continue, because its micro-batch has committed."""
         with self._changed:
             self._given = self._batch = None
             self._changed.notify_all()
 
     def _end_of_query(self, error: Exception) -> AnchorboltError:
-        """Return the error that ends the run because its query has ended."""
+        """Return the run's error for an error that has ended its query."""
         failure = self._failure(error)
         failure.__cause__ = error
         try:
@@ -288,14 +288,14 @@ class QuerySource(Source):
         return failure
 
     def _failed_with_the_jvm(self, failure: BaseException) -> bool:
-        """Return whether the query has lost its JVM and the wave has failed only because of that."""
+        """Return whether the wave has failed only because the query has lost its JVM."""
         is_lost = isinstance(self._ended_by, _JVM_LOST)
         return is_lost and (isinstance(failure, WaveFailed) or not isinstance(failure, AnchorboltError))
 
     def _give_up_removed_spouts(self) -> None:
         if not self._known.keeps_removed:
             return
-        self._spout.check_not_overtaken()  # else this would overwrite what a newer driver has recorded
+        self._spout.check_not_overtaken()  # otherwise `give_up` would overwrite a newer driver's file
         try:
             self._known.give_up()
         except OSError as error:
@@ -332,7 +332,7 @@ class QuerySource(Source):
                 "on a full disk. Restore the store and the checkpoint location from backups of one moment, as "
                 "docs/failures/checkpoint-location.md says."
             )
-        with suppress(OSError):  # a location that cannot be asked is not gone
+        with suppress(OSError):  # a location that cannot be read is not gone
             if not self._folder.exists(_METADATA):
                 return self._location_gone()
         # The text continues with the query's whole plan.

@@ -1,4 +1,4 @@
-"""Reads the batches of a `SparkTransactionalSpout`: each is a DataFrame of its own."""
+"""Reads the batches of a `SparkTransactionalSpout`: each batch is a DataFrame."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from anchorbolt.transactional.batches.spout_calls import spout_error
 
 
 def begin_job_group(session: SparkSession, plan: ExecutionPlan, current: Round, cancellation: Cancellation) -> None:
-    """Have the jobs of this thread end when the processing phase of a batch is given up."""
+    """Cancel the jobs of this thread if the processing phase of their batch is cancelled."""
     context = session.sparkContext
     group = f"anchorbolt-{plan.run_id}-{current.fence.seq}"
     context.setJobGroup(group, f"processing phase of batch {current.txid} of {plan.topology}")
@@ -31,7 +31,7 @@ def begin_job_group(session: SparkSession, plan: ExecutionPlan, current: Round, 
 
 
 class RangeReader:
-    """Makes the DataFrame of a batch: of the blobs that the tasks of the spout send."""
+    """Makes a batch's DataFrame of the blobs that the spout's tasks send."""
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, pickled: bytes) -> None:
         self._session = session
@@ -44,7 +44,7 @@ class RangeReader:
         self._stage = RemoteStage("spout", plan.run_id, pickled, self._component)
 
     def emitted(self, current: Round) -> DataFrame:
-        """Return the blobs of the spout's tasks. Raises `SpoutError`, or `TopologyError` if `read` returns others."""
+        """Return the blobs of the spout's tasks. Raises `SpoutError`, or `TopologyError` if `read` returns bad data."""
         assert current.batch is not None
         assert current.batch.metadata is not None, "the coordinator has decided on the range"
         offsets = unpack(current.batch.metadata)
@@ -74,7 +74,7 @@ class RangeReader:
 
 
 class LocalRanges:
-    """The tasks of a `SparkTransactionalSpout` on `LocalCluster`: a local Spark runs only their stage."""
+    """The tasks of a `SparkTransactionalSpout` on `LocalCluster`. A local Spark runs only their stage."""
 
     def __init__(self, plan: ExecutionPlan) -> None:
         spark = build_session(plan.topology, options=plan.settings.spark)

@@ -1,7 +1,7 @@
-"""The object that Spark unpickles on a worker. Needs the standard library only; makes the rest importable.
+"""The object that Spark unpickles on a worker. Needs only the standard library; makes the dependencies importable.
 
-`shipping` sends Anchorbolt to the workers in a zip file. One folder of it holds the pure Python code of the
-dependencies, which is used only if the worker's Python has not installed them.
+`shipping` sends Anchorbolt to the workers in a zip file. A folder in it holds the pure Python code of the dependencies.
+A worker uses that folder only if its Python lacks one of them.
 """
 
 import functools
@@ -20,8 +20,8 @@ DEPENDENCIES_FOLDER = "_anchorbolt_dependencies"
 class RemoteStage:
     """A function for `mapInArrow`: one stage of a run.
 
-    It holds the plan pickled: Spark unpickles this object for every task, but the plan is unpickled once per process.
-    It holds the argument pickled: its classes may need the dependencies, which are importable only in the call.
+    The plan stays pickled: Spark unpickles this object for every task, but the plan is unpickled once per process. The
+    argument stays pickled: its classes may need the dependencies, which are importable only inside the call.
     """
 
     __name__ = "anchorbolt"  # the stage's name in Spark's UI

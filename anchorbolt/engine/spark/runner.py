@@ -63,7 +63,7 @@ class SparkRunner:
         if self.spouts is not None:
             self._own_rows = self.jobs.with_bolts(self._intake_rows(session))
         if known is not None:
-            # Without rich spouts the whole chain is declared once, which saves planning it for each batch.
+            # Without rich spouts the whole chain is declared once, not planned again for each batch.
             frame = sources if plan.wiring.rich_spout_tasks else self.jobs.with_bolts(sources)
             self._query = QuerySource(plan, folder, session, frame, known)
         self.sources: list[Source] = [
@@ -87,7 +87,7 @@ class SparkRunner:
         return self.jobs.with_bolts(tasks.mapInArrow(stage, ENVELOPE_SCHEMA), first_level=2)
 
     def _intake_rows(self, session: SparkSession) -> DataFrame:
-        """Return the blobs of the rich spouts; without any, a frame without rows."""
+        """Return the blobs of the rich spouts; a frame without rows if there are none."""
         partitions = max(1, min(len(self._plan.wiring.rich_spout_tasks), session.sparkContext.defaultParallelism))
         stage = self.jobs.stage("intake", (self._intake and self._intake.address, partitions))
         return session.range(0, partitions, 1, partitions).mapInArrow(stage, ENVELOPE_SCHEMA)
@@ -135,7 +135,7 @@ class SparkRunner:
         return calls_everywhere(self._plan.topology, self.calls)
 
     def close_instances(self) -> None:
-        """Have the workers call `cleanup` on the instances that they keep; leave nothing in Spark or on the driver."""
+        """Make the workers call `cleanup` on their instances; remove the run's remains in Spark and on the driver."""
         if self.processing is not None:
             self.processing.close()
         for run_id in self._run_ids:

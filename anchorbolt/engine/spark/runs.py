@@ -1,8 +1,8 @@
-"""The runs of a driver that are alive, as every job tells them to the workers, which drop what they keep of others.
+"""The live runs of a driver. Each job sends the list to the workers, which then drop the instances of other runs.
 
-A run closes its instances in the workers when it ends. A worker that got no task of that job, or runs a task of the
-ended run later, drops the remains with its next task of any run. A job that was submitted before a run began does not
-know this run. So a job also tells how many runs had begun when it was submitted.
+A run closes its instances in the workers by a job at its end. A worker that got no task of that job, or runs a task of
+the ended run later, drops the instances with its next task of any run. A job's list lacks the runs that began after the
+job was submitted. So a job also sends how many runs had begun by then.
 """
 
 import threading
@@ -39,14 +39,14 @@ live_runs = LiveRuns()
 
 
 class KnownRuns:
-    """The worker's side: finds out which of the runs that it keeps something of have ended."""
+    """The worker's side: finds the ended runs among those with instances in this worker."""
 
     def __init__(self) -> None:
-        self._since: dict[str, int] = {}  # by run: how many had begun when its first task ran here
+        self._since: dict[str, int] = {}  # by run: how many runs had begun when its first task ran here
         self._last = ("", "")
 
     def ended(self, run_id: str, told: str, kept: Iterable[str]) -> list[str]:
-        """Return which of the `kept` runs have ended, as far as a task of the run `run_id` is told."""
+        """Return the ended runs of `kept`. `told` is the text of `LiveRuns` that a task of the run `run_id` got."""
         if (run_id, told) == self._last:
             return []
         self._last = run_id, told

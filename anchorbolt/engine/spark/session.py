@@ -30,15 +30,15 @@ _log = logging.getLogger("anchorbolt.engine")
 MINIMUM_SPARK = (4, 1)  # the first version with `repartitionById`
 
 _SETTINGS = {
-    "spark.api.mode": "classic",  # where the package pyspark-connect is installed, the default is Spark Connect
-    # Without it each Python stage of a wave takes about 40 ms more.
+    "spark.api.mode": "classic",  # the default is Spark Connect if pyspark-connect is installed
+    # Saves about 40 ms in each Python stage of a wave.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.ui.showConsoleProgress": "false",
     # Spark's UI masks settings whose name or value has such a text: Spark's default, keys of Azure and logins in URLs.
     "spark.redaction.regex": r"(?i)secret|password|passwd|token|(access|account)[.]?key|://[^/@\s:]*:[^/@\s]+@",
 }
-# With this manager Spark writes the offsets in 46 ms a batch instead of 126, if a rename is atomic.
+# This manager writes a batch's offsets in 46 ms instead of 126 ms. It needs atomic renames.
 _LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -50,12 +50,12 @@ _ENGINE = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.streaming.numRecentProgressUpdates": "100",
 }
-# Settings of file systems and credentials. Spark hands those of a session to Hadoop.
+# Settings of file systems and credentials. Spark passes a session's settings to Hadoop.
 _OF_HADOOP = ("fs.", "dfs.", "hadoop.")
 
 
 _built: tuple[str, SparkOptions] = ("", NO_OPTIONS)
-"""The application of the last session that was built here, and its options."""
+"""The application and the options of the last session that was built here."""
 
 _MASTER = re.compile(r"local(\[.+\]|-cluster\[.+\])?|yarn|(spark|k8s|mesos)://.+")
 
@@ -72,7 +72,7 @@ def check_platform() -> None:
 
 
 def jobs_at_once(topology: Topology, settings: Settings) -> int:
-    """Return how many jobs of a topology run at the same time: one for each batch that may be in flight, and one."""
+    """Return how many jobs of a topology run at the same time: one for each batch in flight, plus one."""
     return 1 if topology.batch_spout is None else 1 + (settings.max_spout_pending or 1)
 
 
@@ -86,18 +86,18 @@ def build_session(
 ) -> SparkSession:
     """Build a session with Anchorbolt's settings, which `options` override, or return the active session.
 
-    The default master is that of spark-submit, or `local[*]`. If several jobs run at once, they share Spark fairly, and
-    the default master has threads for each of them: a batch that waits for input or output needs no core. With a local
-    master, Spark's UI and ports listen on 127.0.0.1 only, unless SPARK_LOCAL_IP is set. Java writes its standard error
-    to the file descriptor `jvm_stderr`.
+    The default master is the one of spark-submit, or `local[*]`. If several jobs run at once, they share Spark fairly,
+    and the default master has a thread per core for each job, because a batch that waits for I/O needs no core. With a
+    local master, Spark's UI and ports listen on 127.0.0.1 only, unless SPARK_LOCAL_IP is set. Java writes its standard
+    error to the file descriptor `jvm_stderr`.
 
-    Raises `ConfigError` if the master or an option cannot be used, or if there are options although the session, or
-    its JVM, was not built here; `PlatformError` if PySpark, Java or the master cannot be used.
+    Raises `ConfigError` if the master or an option cannot be used, or if `options` are given but the session or its JVM
+    was not built here; `PlatformError` if PySpark, Java or the master cannot be used.
     """
     check_platform()
     check_environment()
     if master is not None and not _MASTER.fullmatch(master):
-        shown = "sc://…" if master.startswith("sc://") else master  # that of Spark Connect may hold a token
+        shown = "sc://…" if master.startswith("sc://") else master  # a URL of Spark Connect may hold a token
         raise ConfigError(
             f"{shown!r} is not a Spark master. Use local[*], local[2], spark://HOST:PORT, yarn or k8s://…", key="master"
         )
@@ -166,7 +166,7 @@ def build_session(
 def _write_local_files_without_checksums(session: SparkSession) -> None:
     """Change Hadoop's local file system in the driver's JVM.
 
-    To set `fs.file.impl` would not do: `s3a:` and Spark's RocksDB cast what it names to the usual class.
+    Setting `fs.file.impl` would fail: `s3a:` and Spark's RocksDB cast the object to the usual class.
     """
     java: Any = session._jvm
     configuration = session.sparkContext._jsc.hadoopConfiguration()
@@ -174,7 +174,7 @@ def _write_local_files_without_checksums(session: SparkSession) -> None:
 
 
 def check_options(session: SparkSession, options: SparkOptions) -> None:
-    """Raise `ConfigError` if there are options for a session that was not built with them."""
+    """Raise `ConfigError` if `options` are given but the session was built without them."""
     if options not in (NO_OPTIONS, _built[1] if _built[0] == session.sparkContext.applicationId else None):
         raise ConfigError(
             f"'spark:' in the configuration sets {', '.join(options.settings())}, but the Spark session exists "
@@ -200,7 +200,7 @@ def _check_usable(options: SparkOptions, submitted: bool) -> None:
 
 @contextmanager
 def _local_address(master: str | None) -> Iterator[None]:
-    """Have a local master that is started listen on loopback, unless the environment names an address."""
+    """Make a new local master listen on loopback, unless the environment names an address."""
     if "SPARK_LOCAL_IP" in os.environ or not (master or "").startswith("local"):
         yield
         return
@@ -219,9 +219,9 @@ _NO_JAVA = (
 
 
 def engine_session(spark: SparkSession) -> SparkSession:
-    """Return a new session for the engine, with its own settings; those of `spark` are not changed.
+    """Return a new session for the engine with its own settings; the settings of `spark` do not change.
 
-    It accesses file systems as `spark` does: settings of Hadoop that were set on that session are copied.
+    It accesses file systems as `spark` does: it gets a copy of that session's Hadoop settings.
     """
     check_platform()
     session = spark.newSession()
@@ -234,9 +234,9 @@ def engine_session(spark: SparkSession) -> SparkSession:
 
 
 def use_checkpoint_location(session: SparkSession, location: str) -> None:
-    """Have a streaming query of the engine's session write its checkpoint faster, if that is on a local disk.
+    """Make streaming queries of the engine's session write their checkpoints faster, if on a local disk.
 
-    Only in an application that was built here: with checksums beside the files, a rename would not be atomic.
+    Only in an application that was built here: elsewhere Hadoop writes checksum files, so a rename is not atomic.
     """
     if local_path(location) is not None and session.sparkContext.applicationId == _built[0]:
         for key, value in _LOCAL_CHECKPOINT.items():

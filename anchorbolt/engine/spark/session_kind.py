@@ -1,4 +1,4 @@
-"""Refuses a session over Spark Connect, and what is not a session at all, before anything is done with it."""
+"""Refuses a session over Spark Connect, or an object that is not a session, before it is used."""
 
 import os
 
@@ -25,7 +25,7 @@ def check_session(session: object) -> None:
 
 
 def check_environment() -> None:
-    """Raise `ConfigError` if the environment has PySpark build sessions of Spark Connect."""
+    """Raise `ConfigError` if the environment makes PySpark build sessions of Spark Connect."""
     if "SPARK_REMOTE" in os.environ:
         key = "SPARK_REMOTE"
         raise ConfigError(f"the environment variable {key} is set. {_CONNECT}Unset it. {_USE}", key=key)

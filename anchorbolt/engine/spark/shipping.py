@@ -28,7 +28,7 @@ _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 def ship(context: SparkContext, *, for_hdfs: bool = False) -> None:
     """Make Anchorbolt and all local modules that are already imported importable on every executor.
 
-    With `for_hdfs`, what tasks need to write to HDFS is added, as far as this machine has it.
+    With `for_hdfs`, adds the packages that tasks need to write to HDFS, if this machine has them.
 
     The zip file's name contains a digest of its content, so that the same content is added once.
     """
@@ -105,6 +105,6 @@ def _installed_roots() -> set[Path]:
     roots.update(site.getsitepackages())
     roots.add(site.getusersitepackages())
     spark = importlib.util.find_spec("pyspark")
-    if spark is not None and spark.origin is not None:  # spark-submit uses the one in $SPARK_HOME/python
+    if spark is not None and spark.origin is not None:  # spark-submit uses PySpark of $SPARK_HOME/python
         roots.add(str(Path(spark.origin).parent.parent))
     return {Path(root).resolve() for root in roots if root}

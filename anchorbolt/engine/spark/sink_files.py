@@ -1,4 +1,4 @@
-"""Reads the files of a decided wave as one DataFrame, though a task may have known less of a column's type."""
+"""Reads the files of a decided wave as one DataFrame, even if a task knew only a part of a column's type."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,8 +16,8 @@ def read_sink_files(session: SparkSession, files: Mapping[bytes, Sequence[str]],
 
     Args:
         session: Spark's session.
-        files: The locations by the columns of the files, encoded.
-        columns: All columns that the sink has written so far: the rows have these, in this order.
+        files: The locations of the files by their encoded columns.
+        columns: All columns that the sink has written so far. The rows have these columns in this order.
     """
     target = read_schema(columns, "")
     if len(files) == 1 and all(in_file(field.type) == field.type for field in target):
@@ -43,7 +43,7 @@ def _column(field: pa.Field, written: pa.DataType | None) -> Column:
 
 
 def _converted(column: Column, written: pa.DataType, kind: pa.DataType) -> Column:
-    """Return a column with another type: with further names of a struct, or with a type of elements that had none."""
+    """Return a column converted to a fuller type: with more fields of a struct, or with an element type for null."""
     if written == kind:
         return column
     if pa.types.is_struct(written) and pa.types.is_struct(kind):
@@ -65,7 +65,7 @@ def _converted(column: Column, written: pa.DataType, kind: pa.DataType) -> Colum
 
 
 def _nulls(kind: pa.DataType, column: Column) -> Column:
-    """Return as many nulls as a list or map has. Spark 4.3 fails when it looks at elements of a file without a type."""
+    """Return a null for each element of a list or map. Spark 4.3 fails if it reads elements without a type."""
     return F.array_repeat(F.lit(None).cast(_spark(kind)), F.size(column))
 
 

@@ -57,17 +57,17 @@ _last_round: tuple[str, str, Round] | None = None  # the plan's run, the text, a
 _Batches = Iterator[pa.RecordBatch]
 
 Ended = Accumulator[list[tuple[TaskKey, int]]]
-"""The bolts' tasks of a job that have ended, and how many tuples each executed. Spark sends it as they end."""
+"""The ended bolt tasks of a job, with the number of tuples that each executed. Spark sends an entry as a task ends."""
 
 
 def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches) -> _Batches:
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
-    The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many partitions there
-    are), `bolts` (level, `Ended`, and where the driver learns of long calls), `emit` (the driver's addresses, for
-    batches and for long calls), `commit` (`Ended`, and where the driver learns of long calls), `checkpoint` (checkpoint
-    tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids of the runs that have
-    ended), `probe` (the places, the name of the probe's folder in each, and the content of its files).
+    The kinds and their arguments: `spout` (component), `intake` (the driver's address, and the number of partitions),
+    `bolts` (level, `Ended`, and the driver's address for long calls), `emit` (the driver's addresses, for batches and
+    for long calls), `commit` (`Ended`, and the driver's address for long calls), `checkpoint` (checkpoint tuple, tasks,
+    and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids of the ended runs), `probe` (the
+    places, the name of the probe's folder in each, and the content of its files).
     """
     context = TaskContext.get()
     if context is None:
@@ -111,7 +111,7 @@ def _intake(
             with asked_intake(address, (component, index), current.txid) as intake:
                 yield from run_spout_task(plan, component, index, current, *intake)
 
-    # The row says which partition it is: in a union, Spark counts the partitions of all its frames.
+    # The row holds the partition's number: in a union, Spark numbers the partitions of all its frames together.
     for batch in batches:
         for partition in batch.column(0).to_pylist():
             yield from _to_arrow(sent(partition))
@@ -186,7 +186,7 @@ def _close(run_ids: list[str], batches: _Batches) -> _Batches:
 def _probe(
     plan: ExecutionPlan, context: TaskContext, argument: tuple[list[str], str, bytes], batches: _Batches
 ) -> _Batches:
-    """Look at the places of the run from this machine, before it begins."""
+    """Check the places of the run from this machine, before the run begins."""
     for _ in batches:
         found = [json.dumps(each).encode() for each in probe_places(plan.locations, *argument)]
         yield _batch([Envelope(0, plan.wiring.driver_level, 0, payload) for payload in found])
@@ -224,8 +224,8 @@ def _plan(run_id: str, pickled: bytes) -> ExecutionPlan:
 def _freeze() -> None:
     """Exclude all imported objects from garbage collection, once per process.
 
-    Spark's daemon collects garbage after every task. With modules that Spark and Arrow import on first use, that scans
-    35,000 objects, which takes most of a worker's time in an almost empty wave.
+    Spark's daemon collects garbage after every task. With the modules that Spark and Arrow import on first use, it
+    scans 35,000 objects, which takes most of a worker's time in an almost empty wave.
     """
     global _frozen
     if not _frozen:

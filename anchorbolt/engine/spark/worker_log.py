@@ -1,4 +1,4 @@
-"""The log of Spark's Python workers, as events if the driver asks for them."""
+"""The log of Spark's Python workers, as JSON events if the driver asks for them."""
 
 import logging
 import os
@@ -9,25 +9,25 @@ from collections.abc import Callable
 from anchorbolt.faults.points import current_task
 
 LOG_FORMAT_VARIABLE = "ANCHORBOLT_LOG_FORMAT"
-"""Environment variable of a worker; `json` has it log events (`anchorbolt.util.event_log`) to standard error."""
+"""Environment variable of a worker; `json` makes it log events (`anchorbolt.util.event_log`) to standard error."""
 
 LOG_TOPOLOGY_VARIABLE = "ANCHORBOLT_LOG_TOPOLOGY"
-"""Environment variable of a worker that logs events: the topology's name, which each of them has."""
+"""Environment variable of a worker that logs events: the topology's name, for the field of each event."""
 
 
 def set_up_worker_log() -> None:
-    """Log events if the variable says so. What a job's module has set up by itself stays as it is."""
+    """Log events if the variable asks for them. Handlers that a job's module has set up stay unchanged."""
     root = logging.getLogger()
     if os.environ.get(LOG_FORMAT_VARIABLE) != "json" or root.handlers:
         return
-    from anchorbolt.util.event_log import EventHandler  # only for those who want events
+    from anchorbolt.util.event_log import EventHandler  # only needed for events
 
     root.addHandler(EventHandler(sys.stderr, _task_fields, later=_call_later))
     logging.captureWarnings(True)
 
 
 def tell_left_out() -> None:
-    """Have the log tell which repeated events it has left out: Spark may end this process soon, without a warning."""
+    """Log which repeated events were left out, because Spark may end this process soon without a warning."""
     for handler in logging.getLogger().handlers:
         tell = getattr(handler, "tell", None)
         if tell is not None:

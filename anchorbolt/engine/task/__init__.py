@@ -1,1 +1,1 @@
-"""The tasks' side of a wave, on any engine: instances of bolts, what they emit, and the blobs between tasks."""
+"""The tasks' side of a wave, on any engine: instances of bolts, their emitted tuples, and the blobs between tasks."""

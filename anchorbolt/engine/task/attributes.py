@@ -1,8 +1,8 @@
-"""Notices attributes of a bolt that its tuples change, because another instance of the task does not have them.
+"""Notices attributes of a bolt that its tuples change, because another instance of the task lacks the change.
 
-It compares what `vars(bolt)` holds at the begin and at the end of a wave, so a tuple costs nothing. It compares in the
-waves 1, 2, 4, 8 and so on of an instance, and of a large container only its length and its first items. It looks at
-plain values and containers: a connection, a lock, a cache of `functools.lru_cache` or another object is never compared.
+It compares `vars(bolt)` at the begin and the end of a wave, so a tuple costs nothing. It does so in the waves 1, 2, 4,
+8 and so on of an instance. Of a large container it compares only the length and the first items. It compares only plain
+values and containers, never a connection, a lock, a cache of `functools.lru_cache` or another object.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _DEPTH = 3
 
 _OTHER = ("other object",)
 _UNSET = ("nothing yet",)
-"""None, or no attribute: what is first set while a tuple is executed may be prepared as late as that."""
+"""None, or no attribute: a bolt may prepare an attribute as late as in its first tuple."""
 
 Digest = tuple[Any, ...]
 
 
 class InitialValues:
-    """What the attributes of a stateful bolt's task began with, in an instance whose tuples changed them."""
+    """The initial values of attributes of a stateful bolt's task that the tuples of an instance have changed."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Digest, Fence]] = {}
@@ -40,10 +40,10 @@ class InitialValues:
         self._known[name] = initial, fence
 
     def lost(self, digests: Mapping[str, Digest], current: Round) -> list[str]:
-        """Return the attributes that a new instance begins with as the old one did.
+        """Return the attributes that a new instance begins with the same value as the old one.
 
-        They lost what the old instance kept. An attribute that `init_state` takes from the state begins with another
-        value, and what a rolled back round changed had to be forgotten.
+        They lost the old instance's changes. An attribute that `init_state` takes from the state begins with another
+        value, and the changes of a rolled back round had to be lost.
         """
         return [
             name
@@ -55,15 +55,15 @@ class InitialValues:
 class AttributeWatch:
     """Watches the attributes of one instance of a bolt.
 
-    A plain bolt's instance is used again whatever other instances have done, so each change counts. A stateful bolt's
-    attributes may follow from its state, so there a change counts when a new instance does not have it.
+    A plain bolt's instance is reused regardless of other instances, so each change counts. A stateful bolt's attributes
+    may follow from its state, so a change counts only once a new instance lacks it.
     """
 
     def __init__(self, bolt: object, initial_values: InitialValues | None) -> None:
-        """Create it; `initial_values` are those of a stateful bolt's task, None for a plain bolt."""
+        """Create it; `initial_values` belong to a stateful bolt's task, None for a plain bolt."""
         self._bolt = bolt
-        # Until Python 3.12 the interpreter reads attributes slowly from an object whose `__dict__` was asked for, and
-        # fast from one that was given a dict.
+        # Until Python 3.12 reading attributes is slow after `__dict__` of an object was read, but fast after it was
+        # set.
         if type(getattr(bolt, "__dict__", None)) is dict:
             object.__setattr__(bolt, "__dict__", {**vars(bolt)})
         self._initial_values = initial_values
@@ -71,12 +71,12 @@ class AttributeWatch:
         self._before: dict[str, Digest] | None = None
         self._lost: list[str] = []
         self._waves = 0
-        # `self.count += 1` begins with what the class says.
+        # `self.count += 1` begins with the class attribute.
         of_class = {name: value for kind in reversed(type(bolt).__mro__) for name, value in vars(kind).items()}
         self._of_class = {name: value for name, value in of_class.items() if isinstance(value, _PLAIN)}
 
     def begin(self, current: Round) -> None:
-        """A round begins, and `init_state` has been called."""
+        """Note that a round begins, after `init_state` was called."""
         first = self._fence is None
         self._fence = current.fence
         self._before = self._digests() if self._waves & (self._waves + 1) == 0 else None
@@ -84,7 +84,7 @@ class AttributeWatch:
             self._lost = self._initial_values.lost(self._before, current)
 
     def end(self) -> list[str]:
-        """A round with tuples has ended well: return the names of the attributes that tuples changed, or lost."""
+        """Note that a round with tuples has succeeded; return the attributes that tuples changed, or that were lost."""
         self._waves += 1
         if self._before is None or self._fence is None:
             return []
@@ -108,7 +108,7 @@ def _guarded(value: Any) -> Digest:
     try:
         digest = _digest(value, _DEPTH)
         hash(digest)
-    except Exception:  # of a user's class, or of a container that a thread changes just now
+    except Exception:  # from a user's class, or a container that another thread is changing
         return _OTHER
     return digest
 

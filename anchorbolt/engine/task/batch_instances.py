@@ -1,4 +1,4 @@
-"""Builds what a task of a transactional topology runs: its bolt in the phase of the plan, or its emitter."""
+"""Builds the instances of a transactional topology's tasks: a bolt for the phase of the plan, or an emitter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from anchorbolt.transactional.batches.spout_calls import called, made
 def build_for_batches(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -> Instance:
     """Build an instance of a transactional topology, for the phase of the plan.
 
-    `budget` bounds what the states of this process keep in memory.
+    `budget` limits the memory for states in this process.
     """
     component = task[0]
     emitter = Emitter(plan, task)
@@ -74,7 +74,7 @@ def _new_batch_bolt(plan: ExecutionPlan, component: str) -> BaseBatchBolt:
 
 
 def new_emitter(plan: ExecutionPlan, task: TaskKey, context: TopologyContext) -> spouts.Emitter:
-    """Return a new emitter of a task. Raises `SpoutError` if the user's method raises or returns something else."""
+    """Return a new emitter of a task. Raises `SpoutError` if the user's method raises or returns no emitter."""
     spout = plan.unpickle_spout()
     kind = spouts.kind_of(spout)
     assert kind is not None

@@ -1,7 +1,7 @@
 """A bolt's task in one round: executes the tuples that it receives, prepares, and sends a report.
 
-The task executes blob by blob and sends blobs as they fill, so its memory does not depend on the size of the batch.
-Envelopes for other levels pass through unopened.
+The task executes blob by blob and sends blobs as they fill, so its memory does not depend on the size of the batch. It
+passes on envelopes for other levels without decoding them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _Sent = TuplesMessage | ContributionMessage
 
 _TUPLES_PER_SEND = 2048
-"""After so many executed tuples, at the latest, the task sends what they emitted."""
+"""The task sends the emitted tuples at the latest after executing this many tuples."""
 
 
 def run_bolt_task(
@@ -54,11 +54,10 @@ def run_bolt_task(
     envelopes: Iterable[Envelope],
     attempt: str = "",
 ) -> Generator[Envelope, None, int]:
-    """Yield what a bolt's task sends, and what it passes on; return how many tuples it has executed.
+    """Yield the envelopes that a bolt's task sends or passes on; return how many tuples it has executed.
 
-    `attempt` is the name of this execution, which no other has; if it is empty, the task finds one.
-
-    A failure is reported to the driver, never raised: the envelopes still have to be read to their end.
+    `attempt` is a unique name for this execution; if it is empty, the task makes one. A failure is reported to the
+    driver, never raised: the task must still read all envelopes.
     """
     level, partition = plan.wiring.places[task]
     with watched(plan, task):
@@ -87,7 +86,7 @@ class _BoltTask:
         self._attempt = attempt
         self._began = perf_counter()
         self.report = TaskReport(task, self._attempt, current.fence.seq)
-        self._is_to_blame = True  # if it fails: no task in front of it has failed
+        self._is_to_blame = True  # for its failure: no upstream task has failed
         self._received: dict[TaskKey, int] = {}
         self._early: dict[TaskKey, dict[int, _Sent]] = {}
         self._attempts: dict[TaskKey, str] = {}  # of the upstream tasks that sent here
@@ -102,7 +101,7 @@ class _BoltTask:
             self._fail(error)
 
     def receive(self, payload: bytes) -> Iterator[Envelope]:
-        """Take a blob; yield what is emitted meanwhile."""
+        """Take a blob; yield the blobs that its tuples emit."""
         instance = self._instance
         if self.report.failure is not None or instance is None:
             return
@@ -154,9 +153,9 @@ class _BoltTask:
             yield from instance.emitter.take()
 
     def finish(self) -> list[Envelope]:
-        """The input has ended, and PREPARE is behind it: prepare, and report in any case.
+        """Prepare, after the input has ended with PREPARE; report in any case.
 
-        Whether anything of the input is missing, the driver sees: it compares what all tasks sent and received.
+        The driver notices if a part of the input is missing: it compares the blobs that all tasks sent and received.
         """
         report, instance = self.report, self._instance
         try:
@@ -198,7 +197,7 @@ class _BoltTask:
         return emitter.take()
 
     def _tick(self, bolt: WrappedBolt) -> None:
-        """Execute a tick tuple, if one is due: behind all other tuples of the wave."""
+        """Execute a tick tuple, if one is due, after all other tuples of the wave."""
         component = self._task[0]
         if component in self._round.ticks:
             header = StreamHeader(SYSTEM_ID, -1, TICK_STREAM, ("rate_secs",), receiver_key(*self._task))
@@ -212,7 +211,7 @@ class _BoltTask:
             )
 
     def _in_order(self, message: _Sent) -> Iterator[_Sent]:
-        """Yield the messages of a source in the order in which it sent them; keep those that came early."""
+        """Yield the messages of a source in the order in which it sent them; keep a message that came early."""
         source = message.source
         expected = self._received.get(source, 0)
         if message.number < expected:
@@ -258,7 +257,7 @@ class _BoltTask:
 
     def _fail(self, error: Exception) -> None:
         self.report.failure = as_failure(error, self._round.txid)
-        # The wave will be rolled back, so nothing more of it is sent. ROLLBACK still finds the instance.
+        # The wave will be rolled back, so the task sends nothing more. ROLLBACK still finds the instance.
         if self._instance is not None:
             self._instance.emitter.take()
             self._instance.attempt = ""
@@ -271,7 +270,7 @@ def _lineage(message: TuplesMessage) -> Lineage:
 
 
 def _parts(whole: TupleBatch) -> Iterator[TupleBatch]:
-    """Yield a blob's tuples in parts after which the task sends."""
+    """Yield a blob's tuples in parts; the task sends after each."""
     if whole.size <= _TUPLES_PER_SEND:
         yield whole
         return

@@ -17,16 +17,16 @@ from anchorbolt.util.retry import NO_RETRY
 class CommitGroup(NamedTuple):
     """The namespaces that one commit task commits; at least one."""
 
-    task: TaskKey  # whose state the first of them is; it names the group in reports and messages
+    task: TaskKey  # owner of the first namespace; identifies the group in reports and messages
     winners: Mapping[str, Winner]
 
 
 def run_commit_task(plan: ExecutionPlan, group: CommitGroup, current: Round, threads: int) -> list[Envelope]:
     """Commit a decided transaction in the namespaces of a group; return the report to the driver.
 
-    `current` has the transaction's txid and the fence of the commit. The task may run twice, or when the driver has
-    given it up: the store refuses its fence if it is too low, and repeating a commit changes nothing. The task does not
-    wait for a store that does not answer: the driver does, and runs another task.
+    `current` has the transaction's txid and the fence of the commit. The task may run twice, or after the driver has
+    abandoned it: the store refuses a fence that is too low, and repeating a commit changes nothing. If the store does
+    not answer, the task fails without a retry; the driver waits, and runs another task.
     """
     report = TaskReport(group.task, "", current.fence.seq)
     try:

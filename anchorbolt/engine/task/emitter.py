@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class Emitter:
-    """Kept from wave to wave with the instance of its task.
+    """Sends the tuples of a task. Kept from wave to wave with the task's instance.
 
     Envelopes wait in `out` until the engine takes them.
     """
 
     def __init__(self, plan: ExecutionPlan, task: TaskKey, tracker: TaskTracker | None = None) -> None:
-        """Create it; without a `tracker` it tracks no tuple trees."""
+        """Create it; without a `tracker`, tuple trees are not tracked."""
         self._tracker = tracker
         self.excluded: Set[int] = frozenset()  # roots whose tuples are routed, but not sent
-        self.moves: Mapping[int, bytes] = {}  # by acker: of open trees, see `moves_to`
+        self.moves: Mapping[int, bytes] = {}  # by acker: the open trees to move, see `moves_to`
         self.context = plan.wiring.context(task)
         self._plan = plan
         self._level = plan.wiring.places[task][0] if task in plan.wiring.places else 0  # 0 is the spouts' level
@@ -44,7 +44,7 @@ class Emitter:
         self._edges = plan.wiring.edges[task[0]]
         self._capacity: dict[str, int] = {}
         self._routers: dict[tuple[str, str], Router] = {}
-        self._checks: dict[str, RowChecks] = {}  # by stream, of rounds that check
+        self._checks: dict[str, RowChecks] = {}  # by stream, for rounds that check
         self.begin("")
 
     def begin(self, attempt: str) -> None:
@@ -59,7 +59,7 @@ class Emitter:
     def flush(self, stream: str, rows: list[Any], items: Sequence[Item] | None = None) -> int:
         """Send buffered rows of a stream; return how many to buffer next time.
 
-        `items` are the roots of each row; there are none if nothing is tracked.
+        `items` are the roots of each row; None if nothing is tracked.
         """
         largest = 0
         edges = self._edges.get(stream, ())
@@ -73,7 +73,7 @@ class Emitter:
         return self._next_capacity(stream, len(rows), largest)
 
     def check(self, stream: str, row: Any) -> None:
-        """Raise what `flush` would raise for this row. For rounds that look for a value that cannot be sent."""
+        """Raise the error of `flush` for this row. For rounds that search for a value that cannot be sent."""
         edges = self._edges.get(stream, ())
         if not edges:
             return
@@ -86,9 +86,10 @@ class Emitter:
         self._checks[stream].check(self._source[0], stream, fields, row, values)
 
     def forward(self, checkpoint: CheckpointTuple) -> None:
-        """Let PREPARE follow everything sent so far.
+        """Forward PREPARE after everything sent so far.
 
-        The receivers' input ends there: only an acker gets a message, with what the task contributes to its trees.
+        For bolts, the end of their input stands for PREPARE. Only an acker gets a message: the task's contribution to
+        its trees.
         """
         wiring, component = self._plan.wiring, self._source[0]
         if component not in wiring.task_ids or component == ACKER_ID or not wiring.ackers:
@@ -103,38 +104,38 @@ class Emitter:
                 self._append(task, messages.encode_message(message))
 
     def give_up(self) -> None:
-        """Tell all tasks of bolts behind this one, also of those further behind, that it failed."""
+        """Send all tasks of downstream bolts the message that this task failed."""
         payload = messages.encode_message(messages.GaveUpMessage(self._source))
         for component in self._plan.wiring.behind(self._source[0]):
             for task in self._plan.wiring.tasks[component]:
                 self._send_on(*self._plan.wiring.places[task], payload)
 
     def report(self, report: messages.TaskReport) -> None:
-        """Send the task's report to the driver, with what it says of the blobs that were sent."""
+        """Add the figures of the sent blobs to the task's report, and send it to the driver."""
         report.bytes_out = self.bytes_out
         report.ended_at = time()
         report.sent = self._tallies()
-        # By a partition of its own through each stage on the way.
+        # The report takes the same partition number through each stage.
         self._send_on(self._plan.wiring.driver_level, self._source[1], messages.encode_report(report))
 
     @property
     def remembered(self) -> int:
-        """The number of keys whose destinations its routers remember."""
+        """The number of keys with a destination in its routers' memory."""
         return sum(router.remembered for router in self._routers.values())
 
     def evict(self, entries: int) -> tuple[int, int]:
-        """Forget the destinations of keys, see `cache_budget`: those of all routers, which then compute them."""
+        """Forget the destinations of keys in all routers, which then compute them again; see `cache_budget`."""
         for router in self._routers.values():
             router.forget()
         return self.remembered, 0
 
     def take(self) -> list[messages.Envelope]:
-        """Return the envelopes that wait to be sent, once."""
+        """Return the envelopes that wait to be sent, and forget them."""
         out, self.out = self.out, []
         return out
 
     def _check_receivers(self, stream: str, edges: Sequence[Edge], rows: list[Any]) -> None:
-        """Refuse a tuple that was emitted directly to a task that does not take the stream."""
+        """Refuse a tuple that was emitted directly to a task which does not subscribe to the stream."""
         direct = [edge for edge in edges if edge.direct]
         if not direct:
             return
@@ -185,7 +186,7 @@ class Emitter:
         return len(payload)
 
     def _sent_values(self, fields: Sequence[str], values: Sequence[Any]) -> tuple[Sequence[str], Sequence[Any]]:
-        """Return the fields and the values that are sent: without the attempt, which the receiver knows."""
+        """Return the fields and the values to send: without the attempt, which the receiver knows."""
         return (fields[1:], values[1:]) if self._plan.wiring.batch_spout else (fields, values)
 
     def _append(self, task: TaskKey, payload: bytes) -> None:
@@ -199,7 +200,7 @@ class Emitter:
         self.out.append(messages.Envelope(partition, level, destination, payload))
 
     def _tallies(self) -> dict[str, Tally]:
-        """Return what was sent, by receiving component."""
+        """Return the tallies of sent blobs, by receiving component."""
         tallies: dict[str, Tally] = {}
         for task, blobs in self._sent.items():
             one = tally([(self._source, self._attempt, task, blobs)])
@@ -221,7 +222,7 @@ class Emitter:
 def new_router(plan: ExecutionPlan, edge: Edge, context: TopologyContext) -> Router:
     """Return a router of the task with this context, in its first state."""
     return ROUTERS[edge.grouping.name](
-        copy.deepcopy(edge.grouping),  # a custom one may keep state: each emitting task has its own
+        copy.deepcopy(edge.grouping),  # a custom grouping may keep state, so each emitting task has a copy
         stream=edge.stream_id,
         fields=plan.wiring.streams[edge.stream_id.component][edge.stream_id.stream].fields,
         target_tasks=plan.wiring.task_ids[edge.component],

@@ -1,8 +1,8 @@
 """A task of a transactional topology's spout in the processing phase of a batch: emits its share, then PREPARE.
 
-The tasks of the next stage begin when all tasks of this one have ended. So the metadata of a batch is durable before a
-bolt sees a tuple of it: the task tells it to the driver, which stores it, and ends only then. If that fails, bolts may
-see tuples of the batch, but none of them finishes it.
+The tasks of the next stage begin when all tasks of this stage have ended. A task ends only after it has sent its
+metadata to the driver, which stores it. So a batch's metadata is durable before a bolt sees its tuples. If the task
+fails, bolts may see tuples of the batch, but no bolt finishes it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from anchorbolt.transactional.batches.spout_calls import called, spout_error
 from anchorbolt.util.messages import shortened
 
 _WAITING = 4
-"""How many times the task has emitted full buffers before the emitter waits until they are taken."""
+"""The limit of flushed buffers that wait to be sent; at the limit, the emitter waits."""
 
 _Put = Callable[[list[Envelope]], None]
 
@@ -47,7 +47,7 @@ _POLL_S = 0.1
 def run_emitter_task(
     plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry, driver: BatchDriver
 ) -> Iterator[Envelope]:
-    """Yield what a task of the spout sends. A failure is reported to the driver, never raised."""
+    """Yield the blobs that a task of the spout sends. A failure is reported to the driver, never raised."""
     attempt = uuid.uuid4().hex
     emitter = Emitter(plan, task)
     emitter.begin(attempt)
@@ -66,7 +66,7 @@ def run_emitter_task(
     except (Exception, SystemExit) as error:
         emitter.take()
         if emission is not None:
-            emission.metrics.take()  # the emitter is kept, and what failed counts for nothing
+            emission.metrics.take()  # drop the failed attempt's metrics: the emitter is kept
         report.failure = as_failure(spout_error(task, "its emitter", error), current.txid)
         emitter.give_up()
     report.source_ms = (perf_counter() - started) * 1000
@@ -102,7 +102,7 @@ class _Emission:
         self._source, self.metrics = kept.emitter, kept.context.metrics
 
     def run(self, put: _Put) -> None:
-        """Emit the share of the task, and pass its blobs to `put` as they fill. Runs on a thread of its own."""
+        """Emit the share of the task, and pass its blobs to `put` as they fill. Runs on its own thread."""
         self._put = put
         with watched(self._plan, self._task, "emitter"):
             self._collector.open(checks=others_may_call())
@@ -165,7 +165,7 @@ class _Emission:
 
 
 class _Abandoned(BaseException):
-    """Ends the producer's thread when nobody takes its items any more. Not an `Exception`: user code is inside."""
+    """Ends the producer's thread when its items are not read any more. Not an `Exception`: user code may catch that."""
 
 
 class _End:
@@ -174,7 +174,7 @@ class _End:
 
 
 class Produced(Generic[T]):
-    """The items that `produce` passes to its argument, in their order. At most `most` of them wait at a time."""
+    """The items that `produce` passes to its argument, in order. At most `most` items wait at a time."""
 
     def __init__(self, produce: Callable[[Callable[[T], None]], None], most: int) -> None:
         self._produce = produce
@@ -182,7 +182,7 @@ class Produced(Generic[T]):
         self._abandoned = threading.Event()
 
     def __iter__(self) -> Iterator[T]:
-        """Yield the items. Raises what `produce` raised, `SystemExit` as well."""
+        """Yield the items. Raises the exception of `produce`, also a `SystemExit`."""
         context = contextvars.copy_context()
         thread = threading.Thread(target=context.run, args=(self._run,), name="anchorbolt-emitter", daemon=True)
         thread.start()

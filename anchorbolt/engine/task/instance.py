@@ -1,4 +1,4 @@
-"""One instance of a bolt with all that belongs to it, and how it is built for an ordinary topology."""
+"""One instance of a bolt with its wrapper, collector and emitter, and its construction in an ordinary topology."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NEVER_CHANGED = Committed(NOTHING_COMMITTED, "")
 
 @dataclass
 class Instance:
-    """One bolt instance with all that belongs to it."""
+    """One bolt instance with its wrapper, collector and emitter."""
 
     bolt: WrappedBolt
     is_stateful: bool
@@ -50,19 +50,19 @@ class Instance:
     attempt: str = ""  # the last attempt that it prepared; empty if it failed since
     fence: Fence = NO_FENCE  # of the round that it was last used in
     txid: int = NOTHING_COMMITTED  # of that round
-    base: Committed = NEVER_CHANGED  # where its namespace was when that round began
+    base: Committed = NEVER_CHANGED  # its namespace's position when that round began
     watch: AttributeWatch | None = None  # None if its attributes are not watched
     _position: Committed | None = None
 
     @property
     def position(self) -> Committed:
-        """Where the namespace is, as far as this instance knows, if its last attempt, which has prepared, has won."""
+        """The namespace's position, assuming that this instance's last prepared attempt won."""
         if self._position is None:
             self._position = self.base if self.bolt.outcome.seal is None else Committed(self.txid, self.attempt)
         return self._position
 
     def begin(self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, winner: str = "") -> None:
-        """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
+        """Start a round; `winner` is the attempt that won the round if COMMIT follows, otherwise empty."""
         self.attempt, self._position = "", None
         self.fence, self.txid = current.fence, current.txid
         self.collector.begin(self.emitter.check if current.checks else None)
@@ -84,10 +84,10 @@ class Instance:
             self.watch.begin(current)
 
     def watch_attributes(self, initial_values: InitialValues) -> None:
-        """Watch the bolt's attributes, unless the bolt is one of Anchorbolt's.
+        """Watch the bolt's attributes, unless the bolt's class is part of Anchorbolt.
 
         Args:
-            initial_values: Of the task; for a stateful bolt.
+            initial_values: The task's; used only for a stateful bolt.
         """
         bolt = self.bolt.kept_bolt
         if bolt is not None and not type(bolt).__module__.startswith("anchorbolt."):
@@ -97,7 +97,7 @@ class Instance:
 def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: bool) -> Instance:
     """Build an instance of a bolt, or of an acker, with its wrapper, collector and emitter.
 
-    `budget` bounds what the states of this process keep in memory.
+    `budget` limits the memory for states in this process.
     """
     component, index = task
     if component == ACKER_ID:

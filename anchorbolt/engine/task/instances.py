@@ -1,13 +1,14 @@
-"""The instances of bolts that one process keeps from wave to wave, and the rule for using an instance again.
+"""The instances of bolts that one process keeps from wave to wave, and the rules for reusing them.
 
-A stateful bolt's instance is used again if its namespace is where the instance left it, whichever process ran the waves
-in between, unless the instance failed or took part in a round that was rolled back. A plain bolt's instance is used
-again in any later wave, unless it failed. Where tuple trees are tracked, an instance may keep tuples that are not acked
-yet: a plain bolt's is not used again after a round that was rolled back, and a stateful bolt's only if its attempt won
-the directly preceding wave of its task. Otherwise the instance is closed, and a new one is built.
+A stateful bolt's instance is reused if its namespace's position is still the one that the instance left, whichever
+process ran the waves in between, unless the instance failed or took part in a round that was rolled back. A plain
+bolt's instance is reused in any later wave, unless it failed. If tuple trees are tracked, an instance may keep tuples
+that are not acked yet. Then a plain bolt's instance is not reused after a round that was rolled back, and a stateful
+bolt's instance only if its attempt won the directly preceding wave of its task. In all other cases the instance is
+closed, and a new one is built.
 
-What can never be used again is closed when the next round of its run begins in the process. The memory of all others is
-bounded for the process as a whole.
+An instance that can never be reused is closed when the next round of its run begins in the process. The memory of all
+other instances together has a limit per process.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ _log = logging.getLogger("anchorbolt.engine")
 _RUNS_KEPT = 64
 _INSTANCES_KEPT = 512
 _KEYS_REMEMBERED = 65_536
-"""By the routers of all instances together."""
+"""The limit for the routers of all instances together."""
 
 
 class KeptEmitter(NamedTuple):
     """The emitter of a task of a transactional topology's spout."""
 
     emitter: Emitter
-    context: TopologyContext  # that it was made with: has the metrics that it registered
+    context: TopologyContext  # the emitter's, with the metrics that it registered
 
 
 class _Run:
-    """What a process keeps of one run."""
+    """The instances and emitters of one run in a process."""
 
     def __init__(self) -> None:
         self.instances: OrderedDict[TaskKey, Instance] = OrderedDict()  # least recently used first
@@ -64,7 +65,7 @@ class InstanceRegistry:
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._budget = CacheBudget(0)  # of committed entries
         self._memos = CacheBudget(_KEYS_REMEMBERED)  # of the emitters' routers
-        self._last: Instance | None = None  # whose routers are not counted yet
+        self._last: Instance | None = None  # its routers are not counted yet
 
     @property
     def cached_entries(self) -> int:
@@ -73,11 +74,11 @@ class InstanceRegistry:
 
     @property
     def runs(self) -> Collection[str]:
-        """The ids of the runs of which this process keeps something."""
+        """The ids of the runs with instances or emitters in this process."""
         return self._runs.keys()
 
     def obtain(self, plan: ExecutionPlan, task: TaskKey, current: Round) -> Instance:
-        """Return the kept instance of a task if it may be used again, else a new one."""
+        """Return the kept instance of a task if it may be reused, otherwise a new one."""
         run = self._run(plan)
         self._budget.most_entries = plan.settings.cache_entries
         self._count_routers()
@@ -102,10 +103,10 @@ class InstanceRegistry:
         return instance
 
     def handle(self, plan: ExecutionPlan, checkpoint: CheckpointTuple, task: TaskKey, current: Round) -> None:
-        """Give COMMIT or ROLLBACK to a task's bolt. Raises `BoltError`, and whatever the store raises.
+        """Pass COMMIT or ROLLBACK to a task's bolt. Raises `BoltError` and the errors of the store.
 
-        COMMIT goes to the instance that processed the wave, if this process keeps it, else to a new one. ROLLBACK goes
-        only to an instance of this process that took part in the round.
+        COMMIT goes to the instance that processed the wave if this process keeps it, otherwise to a new one. ROLLBACK
+        goes only to an instance of this process that took part in the round.
         """
         instance = self._run(plan).instances.get(task)
         winner = current.task_winners.get(task)
@@ -149,7 +150,7 @@ class InstanceRegistry:
         return run
 
     def _begin_round(self, plan: ExecutionPlan, run: _Run, current: Round) -> None:
-        """Close what is of no use any more when a round begins in this process, and what is idle and too much."""
+        """Close outdated instances when a round begins in this process, and the longest idle ones above the limit."""
         if current.fence <= run.fence:
             return
         run.fence = current.fence
@@ -158,7 +159,7 @@ class InstanceRegistry:
         for task, instance in list(run.instances.items()):
             if not _usable_again(instance, plan, task, current):
                 self._close(run.instances.pop(task), task)
-        # A process that runs more tasks in a round keeps more, so that it does not build all of them in each round.
+        # A process that runs more tasks in a round keeps more instances, so as not to build them all in each round.
         most = max(_INSTANCES_KEPT, 2 * run.obtained)
         while len(run.instances) > most:
             task, instance = run.instances.popitem(last=False)
@@ -166,7 +167,7 @@ class InstanceRegistry:
         run.obtained = 0
 
     def _count_routers(self) -> None:
-        """Count what the routers of the last instance remember, now that its round is over."""
+        """Count the keys that the routers of the last instance remember, now that its round is over."""
         last, self._last = self._last, None
         if last is not None and self._memos.claim(last.emitter, last.emitter.remembered) > 0:
             last.emitter.evict(last.emitter.remembered)
@@ -188,7 +189,7 @@ def _fields_of(task: TaskKey) -> dict[str, object]:
 
 
 def _usable_again(instance: Instance, plan: ExecutionPlan, task: TaskKey, current: Round) -> bool:
-    if not instance.attempt:  # it failed, or was cut off: what its fields hold is unknown
+    if not instance.attempt:  # it failed or was interrupted, so its attributes are unknown
         return False
     if not instance.is_stateful:
         return not (plan.is_tracked and current.was_rolled_back(instance.fence))
@@ -198,10 +199,10 @@ def _usable_again(instance: Instance, plan: ExecutionPlan, task: TaskKey, curren
 
 
 def _has_lost(instance: Instance, plan: ExecutionPlan, task: TaskKey, current: Round) -> bool:
-    """Return whether what a stateful bolt's instance executed last counts for nothing, even if it changed no state."""
+    """Return whether a stateful bolt's last attempt in this instance lost, even if it changed no state."""
     if instance.fence == current.fence or current.was_rolled_back(instance.fence):
         return True
     winner = current.task_winners.get(task)
-    if plan.is_tracked and task[0] != ACKER_ID:  # it may keep tuples that another instance has acked
+    if plan.is_tracked and task[0] != ACKER_ID:  # the instance may keep tuples that another one has acked
         return instance.attempt != winner
     return winner not in (None, instance.attempt) and instance.txid == current.txid - 1

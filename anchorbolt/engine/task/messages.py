@@ -1,6 +1,6 @@
 """The blobs between tasks: tuples, contributions to tuple trees, and reports. Pure.
 
-A blob travels in an `Envelope`, so that it can pass through the stages in between without being decoded.
+A blob is sent in an `Envelope`, so that the stages in between pass it on without decoding it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _ERRORS = sorted((getattr(errors, name) for name in errors.__all__), key=lambda 
 class ReportedError(NamedTuple):
     """An error that a component has reported by `report_error`, or that explains why a round failed."""
 
-    at: float  # seconds since 1970; of a reported one by the clock of the task's machine
-    text: str  # of a reported one at most 500 characters
+    at: float  # seconds since 1970; for a reported error, by the clock of the task's machine
+    text: str  # for a reported error, at most 500 characters
 
 
 @dataclass
@@ -46,29 +46,29 @@ class TaskReport:
     attempt: str
     seq: int  # of the round's fence
     received: Tally = NOTHING
-    sent: dict[str, Tally] = field(default_factory=dict)  # by receiving component, if anything was sent to it
+    sent: dict[str, Tally] = field(default_factory=dict)  # by receiving component, if it was sent any blob
     tuples_in: int = 0
-    tuples_from: dict[tuple[str, str], int] = field(default_factory=dict)  # of them, by source and stream; bolts only
+    tuples_from: dict[tuple[str, str], int] = field(default_factory=dict)  # by source and stream; bolts only
     tuples_out: int = 0  # all streams together
     bytes_out: int = 0  # bytes of blobs sent
     began_at: float = field(default_factory=time)  # in seconds since 1970, by the clock of the task's machine
     ended_at: float = 0.0
     source_ms: float = 0.0  # time waiting for the source; spouts only
     execute_ms: float = 0.0  # time in which a bolt executed tuples, with the reads of its state
-    aligned_ms: float = 0.0  # from its beginning until a bolt had all its input, and PREPARE behind it
+    aligned_ms: float = 0.0  # from its beginning until a bolt had all its input and PREPARE
     prepare_ms: float = 0.0  # time staging state or writing an outbox file
     stage_ms: float = 0.0  # time in which the store staged updates, also before PREPARE
     seal_ms: float = 0.0  # time in which the store sealed them
     errors_reported: int = 0  # calls of `report_error`
-    failures_reported: int = 0  # of them those of tuples that failed
-    error: ReportedError | None = field(default=None, init=False)  # the latest one; not sent if it is None
-    tuples_acked: int = 0  # by a bolt in a topology that tracks its tuples, those of earlier waves included
-    tuples_failed: int = 0  # in such a topology; otherwise those that a bolt reported
-    changed_attributes: list[str] = field(default_factory=list)  # of the bolt, that another instance does not have
+    failures_reported: int = 0  # the part of these for tuples that failed
+    error: ReportedError | None = field(default=None, init=False)  # the latest; not sent if None
+    tuples_acked: int = 0  # by a bolt in a topology that tracks tuples; including tuples of earlier waves
+    tuples_failed: int = 0  # in such a topology; otherwise the tuples that a bolt reported
+    changed_attributes: list[str] = field(default_factory=list)  # of the bolt; other instances lack the change
     metrics: Measured = field(default_factory=dict)  # that the component has registered
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared
-    # That the bolt failed, in a round that isolates, or if no acker reports them.
+    # Trees that the bolt failed, in a round that isolates, or if no acker reports them.
     failed_trees: list[Failure] = field(default_factory=list)
     left_out: list[tuple[int, str, bytes]] = field(default_factory=list)  # excluded rows: root, stream, packed values
     others: Others | None = None  # tuples of the second half of a `Probe`; None if there are none
@@ -80,16 +80,16 @@ class TaskReport:
 
 
 def reported_error(plan: ExecutionPlan, at: float, text: str) -> ReportedError:
-    """Return an error to send to the driver. Secrets are masked before the text is cut, which might cut one in two."""
+    """Return an error to send to the driver. Secrets are masked before the text is cut: a half secret would remain."""
     masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
     return ReportedError(at, masking.without_secrets(text)[:_REPORTED_LIMIT])
 
 
 def as_failure(error: Exception, txid: int) -> AnchorboltError:
-    """Return an exception as an error of our own tree that can be sent to the driver.
+    """Convert an exception to one of Anchorbolt's errors that can be sent to the driver.
 
-    A user's subclass becomes its nearest base of ours, because the driver may not be able to import it. Long texts are
-    cut. An exception outside the tree is a fault of Anchorbolt.
+    A user's subclass becomes its nearest base class in Anchorbolt, because the driver may not be able to import it.
+    Long texts are cut. Any other exception is a fault of Anchorbolt.
     """
     if not isinstance(error, AnchorboltError):
         text = "".join(traceback.format_exception(error))
@@ -111,7 +111,7 @@ class Envelope(NamedTuple):
     """A blob on its way: one row of Spark's shuffle."""
 
     partition: int  # of the next stage
-    level: int  # of the receiving task; the driver's is one above the last
+    level: int  # of the receiving task; the driver's level follows the last one
     destination: int  # the receiving task's partition within that level
     payload: bytes
 
@@ -130,17 +130,17 @@ class TuplesMessage(NamedTuple):
 
 
 class ContributionMessage(NamedTuple):
-    """What an attempt of a task contributes to the tuple trees of an acker. It is sent with PREPARE."""
+    """The contribution of a task's attempt to the tuple trees of an acker. Sent with PREPARE."""
 
     source: TaskKey
     attempt: str
     number: int  # see `TuplesMessage`
     contribution: bytes = b""
-    moves: bytes = b""  # the open trees that the acker has to remove and to add, see `moves_to`
+    moves: bytes = b""  # the open trees that the acker must remove and add, see `moves_to`
 
 
 class GaveUpMessage(NamedTuple):
-    """A task failed. The input of a bolt behind it is not whole, so the receiver must not prepare."""
+    """A task failed. The input of a downstream bolt is incomplete, so the receiver must not prepare."""
 
     source: TaskKey
 
@@ -159,7 +159,7 @@ _KINDS: tuple[type[Message], ...] = (TuplesMessage, ContributionMessage, GaveUpM
 
 
 def encode_message(message: Message) -> bytes:
-    """Encode a message. Raises `UnsupportedValue` where a value cannot be sent."""
+    """Encode a message. Raises `UnsupportedValue` if a value cannot be sent."""
     source, *rest = message
     return pack([_KINDS.index(type(message)), *source, *rest])
 
@@ -183,7 +183,7 @@ def decode_message(payload: bytes) -> Message:
 def reports_in(envelopes: Iterable[Envelope], current: Round) -> list[TaskReport]:
     """Decode the reports that reached the driver.
 
-    Raises `WaveFailed` if another message reached it, or a report of another round, whose attempts are rolled back.
+    Raises `WaveFailed` for any other message, and for a report of another round, which was rolled back.
     """
     reports = []
     for envelope in envelopes:

@@ -1,4 +1,4 @@
-"""What tasks do in the check before a run: each looks at the run's places from its machine, and writes there."""
+"""The tasks' part in the check before a run: each reads and writes the run's places from its machine."""
 
 import errno
 import re
@@ -14,25 +14,25 @@ OF_DRIVER = "driver"
 """The file that the driver has written in the folder of the probe."""
 
 _REFUSALS = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, FileSystemGone)
-# As pyarrow has it, which raises a plain `OSError` for it.
+# As in pyarrow's message: it raises a plain `OSError`.
 _KEYS_REFUSED = re.compile(r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH)\b")
 
 
 class Cause(str, Enum):
     """Why a place cannot be used."""
 
-    REFUSED = "refused"  # its file system says what does not change by waiting
+    REFUSED = "refused"  # its file system gives an error that waiting does not fix
     ACCESS = "access"  # its file system refuses the keys or the user
-    AWAY = "away"  # its file system gave no answer, or one that may change by itself
+    AWAY = "away"  # its file system does not answer, or waiting may fix its error
 
 
 class Probed(NamedTuple):
-    """What a task found in one place."""
+    """A task's result for one place."""
 
     place: str
     host: str
     name: str  # of the file that the task wrote in the folder of the probe; empty if it could not
-    problem: str  # why not
+    problem: str  # the reason; empty if none
     cause: str = Cause.REFUSED  # of the problem; a `Cause`
 
 
@@ -50,13 +50,13 @@ def probe_places(locations: Locations, places: Sequence[str], probe: str, conten
                 if name not in folder.names(probe):
                     problem = "what it has written is not listed"
             yield Probed(place, host, "" if problem else name, problem)
-        except Exception as error:  # also of a library that is used there only: name the place and the machine
+        except Exception as error:  # any error, even from a library: the result names the place and the machine
             text = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
             yield Probed(place, host, "", text or type(error).__name__, cause_of(error))
 
 
 def cause_of(error: Exception) -> Cause:
-    """Return what an error says about a place."""
+    """Return the cause that an error shows for a place."""
     if isinstance(error, PermissionError) or _KEYS_REFUSED.search(str(error)):
         return Cause.ACCESS
     is_away = isinstance(error, OSError) and not isinstance(error, _REFUSALS) and error.errno != errno.EROFS

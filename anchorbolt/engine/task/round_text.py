@@ -1,8 +1,8 @@
-"""A round as a short text, which Spark carries to each task of its job; and the names of the attempts on Spark. Pure.
+"""Encodes a round as a short text, which Spark sends to each task of its job; names the attempts on Spark. Pure.
 
-Each task gets what is committed in every namespace, and which attempt of every task won. So that this stays small with
+Each task gets the committed position of every namespace, and the winning attempt of every task. To keep this small with
 many tasks, an attempt's name follows from its round and from Spark's number of the task's execution. In the plan's
-order, such numbers differ by almost nothing, and compress to a few bits a task.
+order, these numbers are almost consecutive, and compress to a few bits per task.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _ATTEMPT = re.compile("([0-9a-f]{14})([0-9a-f]{8})([0-9a-f]{10})")
-"""The id of an attempt: of its run as much as is left, the `seq` of its round, and the execution."""
+"""The id of an attempt: the beginning of its run's id, the `seq` of its round, and the execution."""
 
 
 def attempt_id(plan: ExecutionPlan, current: Round, execution: int) -> str:
-    """Name an attempt; `execution` is a number that no other execution of a task has in this Spark application."""
+    """Name an attempt; `execution` is a number that is unique to a task's execution in this Spark application."""
     return _id(plan.run_id[:14], current.fence.seq, execution)
 
 
@@ -57,7 +57,7 @@ def round_to_text(plan: ExecutionPlan, current: Round) -> str:
 
 
 def round_from_text(plan: ExecutionPlan, text: str) -> Round:
-    """Decode what `round_to_text` made of a round of this plan."""
+    """Decode a round of this plan from the text of `round_to_text`."""
     committed, winners, hand_offs, pickled = unpack(zlib.decompress(b64decode(text)))
     current: Round = pickle.loads(pickled)  # noqa: S301 - made by this run's own driver
     batch, positions = current.batch, plan.wiring.state_positions
@@ -80,11 +80,11 @@ def round_from_text(plan: ExecutionPlan, text: str) -> Round:
 
 
 def _encoded(entries: Iterable[Committed | None]) -> Sequence[Any]:
-    """Return the rounds in which the entries won, by columns; of each entry, the round and the execution.
+    """Return the rounds of the entries, as columns, and for each entry its round and execution.
 
-    An attempt with a name of another kind stands by itself.
+    An attempt with any other name is stored as it is.
     """
-    found: list[tuple[int, str, int, int] | None] = []  # of each entry: txid, run, seq, execution
+    found: list[tuple[int, str, int, int] | None] = []  # for each entry: txid, run, seq, execution
     others: dict[int, tuple[int, str]] = {}
     for position, entry in enumerate(entries):
         match = None if entry is None else _ATTEMPT.fullmatch(entry.attempt)
@@ -100,7 +100,7 @@ def _encoded(entries: Iterable[Committed | None]) -> Sequence[Any]:
     for position, each in enumerate(found):
         number = 0 if each is None else numbers[each[:3]]
         of_round.append(number)
-        # Spark counts the executions of a stage in the order of its tasks, which is the plan's, or almost.
+        # Spark numbers the executions of a stage almost in the order of its tasks, which is the plan's order.
         of_execution.append(0 if each is None else each[3] - position - firsts.setdefault(number, each[3] - position))
     runs = sorted({run for _, run, _ in rounds})
     columns = [
@@ -138,7 +138,7 @@ class _Column:
 
 
 class _Entries(Mapping[K, V]):
-    """What a column says of each key; `keys` are in its order."""
+    """The entries of a column by key; `keys` are in the column's order."""
 
     def __init__(
         self,

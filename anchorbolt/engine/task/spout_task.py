@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from anchorbolt.tracking.sorted_roots import Roots
     from anchorbolt.tracking.task_tracker import TaskTracker
 
-_FIRST_CAPACITY = 512  # tuples in the first buffer; the emitter decides on the next ones
+_FIRST_CAPACITY = 512  # tuples in the first buffer; the emitter sets the size of the next ones
 
 
 REPLAYING_TASK = 1_000_000
-"""The index of the task of a spout that emits dead letters again."""
+"""The index of a spout's task that replays dead letters."""
 
 
 _REASON_CHARACTERS = 4_000
@@ -39,12 +39,12 @@ class SourceRows(NamedTuple):
 
     stream: str
     size: int  # number of rows
-    columns: Sequence[Sequence[Any]]  # one list of values per column; in front those of a direct stream's task ids
-    roots: Roots | None = None  # of each row, 0 for one that is not tracked; None if no row is
-    msg_ids: Sequence[bytes] = ()  # of the rows with a root: the packed ids of their messages
+    columns: Sequence[Sequence[Any]]  # one list of values per column; in a direct stream, the first has task ids
+    roots: Roots | None = None  # of each row, 0 if it is not tracked; None if no row is tracked
+    msg_ids: Sequence[bytes] = ()  # the packed message ids of the rows with a root
 
     def rows(self, *, direct: bool) -> list[Any]:
-        """Return the values of each row; of a direct stream, `(task id, values)`."""
+        """Return the values of each row; for a direct stream, `(task id, values)`."""
         rows = list(zip(*self.columns, strict=True)) if self.columns else [()] * self.size
         return [(row[0], row[1:]) for row in rows] if direct else rows
 
@@ -59,17 +59,17 @@ def run_spout_task(
     expired: Roots | None = None,
     moves: Mapping[int, bytes] | None = None,
 ) -> Iterator[Envelope]:
-    """Yield what a spout's task sends.
+    """Yield the blobs that a spout's task sends.
 
     Args:
         plan: The plan.
         component: Id of the spout.
-        index: Index of the task; for a stream spout, of the source's partition.
+        index: Index of the task; for a stream spout, index of the source's partition.
         current: The round.
         rows: The task's part of the source data.
         excluded: Roots of this wave whose tuples are not sent, because they failed in an earlier round.
-        expired: Roots of earlier waves whose time is over.
-        moves: By acker: the open trees that it has to remove and to add.
+        expired: Roots of earlier waves that have timed out.
+        moves: By acker: the open trees that it must remove and add.
     """
     attempt = uuid.uuid4().hex
     tracker = None
@@ -162,7 +162,7 @@ def run_spout_task(
 class StreamRows:
     """The rows of one partition of a stream spout, in rounds that track or leave out some of them.
 
-    A row's root follows from its place in the batch, which is the same in each round.
+    A row's root follows from its position in the batch, which is the same in each round.
     """
 
     def __init__(self, component: str, index: int, current: Round) -> None:
@@ -175,9 +175,9 @@ class StreamRows:
     def kept(
         self, stream: str, values: list[Any], report: TaskReport, *, direct: bool
     ) -> tuple[list[Any], list[Any] | None]:
-        """Return the rows that are sent, and their roots if they are tracked; add the others to the report.
+        """Return the rows to send, and their roots if they are tracked; add the other rows to the report.
 
-        The rows of a `direct` stream are `(task id, values)`; the report has the task id in front of the values.
+        The rows of a `direct` stream are `(task id, values)`; in the report the task id is the first value.
         """
         if not (self._isolates or self._excluded or self._probe):
             return values, None
@@ -199,7 +199,7 @@ class StreamRows:
 
 
 def _probed(probe: Probe, roots: Sequence[int], excluded: Set[int], report: TaskReport) -> list[bool]:
-    """Return which tuples a probe sends; note in the report which others there are."""
+    """Return which tuples a probe sends; note the tuples of the other half in the report."""
     first, middle, end = probe
     others = [root for root in roots if middle <= root < end and root not in excluded]
     if others:
@@ -218,9 +218,9 @@ def _open_trees(tracker: TaskTracker, roots: Roots, msg_ids: Sequence[bytes], ex
 def sendable_rows(
     emitter: Emitter, stream: str, rows: Sequence[Any], items: Sequence[Any] | None, failing: TaskTracker | None
 ) -> tuple[list[Any], list[Any] | None]:
-    """Return the rows that can be sent, and their roots; fail the trees of the others, in `failing`.
+    """Return the rows that can be sent, and their roots; fail the trees of the other rows in `failing`.
 
-    Raises `UnsupportedValue` or `TopologyError` for a row that belongs to no tree, or without `failing`.
+    Raises `UnsupportedValue` or `TopologyError` for such a row if it has no tree, or without `failing`.
     """
     kept: list[Any] = []
     kept_items: list[Any] | None = None if items is None else []
@@ -244,7 +244,7 @@ def sendable_rows(
 
 
 def packed_row(values: Iterable[Any]) -> bytes:
-    """Encode a row for a dead letter; in place of a value that cannot be encoded, its bytes or its shortened text."""
+    """Encode a row for a dead letter; replace a value that cannot be encoded by its bytes or its shortened text."""
     return pack([_keepable(value) for value in values])
 
 

@@ -1,4 +1,4 @@
-"""Checks one emitted tuple as its buffer would be, for a round in which a value that cannot be sent has its tuple."""
+"""Checks emitted tuples one by one, in a round that finds the tuple of a value that cannot be sent."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _KEYED = ("fields", "partial_key", "custom")
 class RowChecks:
     """The checks of the tuples that a task emits.
 
-    It has routers of its own: those that send must not count a tuple twice.
+    It has its own routers, because the routers that send must not count a tuple twice.
     """
 
     def __init__(self, routers: Iterable[tuple[Edge, Router]]) -> None:
-        """Create it with a new router for each bolt that takes the stream."""
+        """Create it with a new router for each bolt that subscribes to the stream."""
         self._routers = [router for edge, router in routers if edge.grouping.name in _KEYED]
 
     def check(self, component: str, stream: str, fields: Sequence[str], row: Any, values: Sequence[Any]) -> None:
-        """Raise what sending the row would raise; `values` are its values, one for each field."""
+        """Raise the error that sending the row would raise; `values` are its values, one for each field."""
         columns = [[value] for value in values]
         for field, [value] in zip(fields, columns, strict=True):
             if isinstance(value, UndecodedText):
@@ -45,7 +45,7 @@ class RowChecks:
 
 
 UNDECODED = "text that is not UTF-8"
-"""In the message about such a row."""
+"""In the error message about such a row."""
 
 
 class UndecodedText:
@@ -59,7 +59,7 @@ class UndecodedText:
 
 
 def checked_values(column: Any) -> list[Any]:
-    """Return the values of a column of Arrow, with `UndecodedText` for text that is not UTF-8."""
+    """Return the values of an Arrow column, with `UndecodedText` for text that is not UTF-8."""
     return [_checked_value(scalar) for scalar in column]
 
 

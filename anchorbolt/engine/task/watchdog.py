@@ -1,7 +1,7 @@
-"""Warns of a bolt or a rich spout that does not return, with the line of code where it is.
+"""Warns of a bolt or a rich spout that does not return, with its current line of code.
 
-It ends a bolt's worker if that is configured. It looks at the stacks of the threads that run tasks, every two seconds
-at most. The tasks themselves do nothing for it.
+It ends a bolt's worker if that is configured. It reads the stacks of the threads that run tasks, at least every two
+seconds. The tasks themselves do nothing for it.
 """
 
 import gc
@@ -41,8 +41,8 @@ class LongCall(NamedTuple):
     component: str
     task_index: int
     method: str  # its name
-    seconds: float  # for how long it was seen not to have returned
-    stack: str  # where the call is, as in a traceback: files, lines and code
+    seconds: float  # since the watchdog first saw the call
+    stack: str  # of the call, as in a traceback: files, lines and code
 
 
 @dataclass
@@ -52,7 +52,7 @@ class _Watched:
     task: TaskKey
     warn_s: float
     end_s: float | None
-    call: FrameType | None = None  # the call of the bolt that was seen last
+    call: FrameType | None = None  # the last call of the bolt that the watchdog saw
     since: float = 0.0
     warned_after_s: float = 0.0
 
@@ -69,14 +69,14 @@ _tell: _Tell | None = None
 
 
 def allow_to_end_this_process() -> None:
-    """Call it only in Spark's Python workers: the only way to end a bolt's call is to end its process."""
+    """Call this only in Spark's Python workers: a bolt's call can be ended only with its process."""
     global _may_end_process
     _may_end_process = True
 
 
 @contextmanager
 def watched(plan: ExecutionPlan, task: TaskKey, kind: str = "bolt") -> Iterator[None]:
-    """Watch what the calling thread runs: a task of a bolt, a spout or an emitter.
+    """Watch the calling thread, which runs a task of a bolt, a spout or an emitter.
 
     The thread must not change until the end.
     """
@@ -94,16 +94,16 @@ def watched(plan: ExecutionPlan, task: TaskKey, kind: str = "bolt") -> Iterator[
 def long_calls(topology: str) -> list[LongCall]:
     """Return the calls of a topology in this process that have not returned for two seconds, the longest first.
 
-    May be called on any thread. A call is timed from the first time that somebody looked, so it may be two seconds
-    longer than it is told.
+    May be called on any thread. A call is timed from when the watchdog first saw it, so its `seconds` may be up to two
+    seconds too few.
     """
     return _long_calls(topology)
 
 
 def tell_long_calls(tell: _Tell | None) -> None:
-    """Have `tell` called about every two seconds while calls of this process have not returned for so long.
+    """Call `tell` about every two seconds with the calls of this process that have lasted for over two seconds.
 
-    It is called once more, without a call, when all have returned.
+    `tell` is called once more, with no calls, when all have returned. None stops this.
     """
     global _tell
     _tell = tell
@@ -124,8 +124,8 @@ def _long_calls(topology: str | None = None) -> list[LongCall]:
 def _stacks() -> dict[int, FrameType]:
     """Return the innermost frame of each thread.
 
-    No garbage is collected meanwhile. Before Python 3.11.9 a collection there may block the process for ever, if it
-    frees a `threading.local` (https://github.com/python/cpython/issues/106883).
+    Disables garbage collection meanwhile: before Python 3.11.9 it may block the process forever here if it frees a
+    `threading.local` (https://github.com/python/cpython/issues/106883).
     """
     with _stacks_lock:
         collects = gc.isenabled()
@@ -168,7 +168,7 @@ def _tell_of(calls: Sequence[LongCall]) -> None:
     assert _tell is not None
     try:
         _tell(calls)
-    except Exception:  # the watchdog has more to do than to tell
+    except Exception:  # the watchdog must continue even if a report fails
         _log.debug("long calls could not be told", exc_info=True)
 
 
@@ -186,7 +186,7 @@ def _look(watched: _Watched, stack: FrameType | None) -> None:
 
 
 def _time(watched: _Watched, stack: FrameType | None) -> tuple[FrameType | None, float]:
-    """Return the call that a thread is in, and the seconds since it was first seen there; 0 for a new one."""
+    """Return a thread's current call, and the seconds since the watchdog first saw it; 0 for a new call."""
     with _look_lock:
         call, now = _call_of_bolt(stack), time.monotonic()
         if call is None or call is not watched.call:
@@ -195,7 +195,7 @@ def _time(watched: _Watched, stack: FrameType | None) -> tuple[FrameType | None,
 
 
 def _call_of_bolt(frame: FrameType | None) -> FrameType | None:
-    """Return the frame of a bolt's method that the framework has called; None outside of one."""
+    """Return the frame of a bolt's method that Anchorbolt has called; None outside such a call."""
     found = None
     while frame is not None and (caller := frame.f_back) is not None:
         file = frame.f_code.co_filename
@@ -219,6 +219,6 @@ def _description(watched: _Watched, call: FrameType, stack: FrameType | None, se
 
 
 def _lines(call: FrameType, stack: FrameType | None) -> str:
-    """Return where a call is, from its own frame on."""
+    """Return the stack of a call, from its own frame on."""
     inner = itertools.takewhile(lambda entry: entry[0] is not call.f_back, traceback.walk_stack(stack))
     return "".join(traceback.StackSummary.extract(iter(reversed(list(inner)))).format()).rstrip()

@@ -1,4 +1,4 @@
-"""Runs processing phases in the background, on threads that are used again."""
+"""Runs processing phases in the background, on reused threads."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from anchorbolt.checkpoint.ports import Round
 
 _END_S = 5.0
-"""How long the end of a run waits for phases that were given up."""
+"""How long the end of a run waits for cancelled phases."""
 
 
 class Cancellation:
-    """Whether a processing phase was given up."""
+    """Whether a processing phase was cancelled."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class Cancellation:
             callback()
 
     def call(self, callback: Callable[[], None]) -> None:
-        """Call it once the phase is given up, at once if it was."""
+        """Call `callback` when the phase is cancelled, or at once if it was already."""
         with self._lock:
             if not self.is_set:
                 self._callbacks.append(callback)
@@ -38,13 +38,13 @@ class Cancellation:
         callback()
 
     def clear(self) -> None:
-        """Call nothing any more: the phase has ended."""
+        """Drop the callbacks, because the phase has ended."""
         with self._lock:
             self._callbacks = []
 
 
 Run = Callable[[Round, Cancellation], Sequence[Any]]
-"""Runs a processing phase; ends soon once it is given up."""
+"""Runs a processing phase; must end soon after it is cancelled."""
 
 
 class InBackground:
@@ -61,7 +61,7 @@ class InBackground:
     def run(self, run: Run) -> None:
         try:
             self._reports = run(self.round, self._cancellation)
-        except BaseException as error:  # it is raised on the thread that waits for the reports
+        except BaseException as error:  # raised again on the thread that waits for the reports
             self._failure = error
         self._cancellation.clear()
         self.is_ended = True
@@ -78,7 +78,7 @@ class InBackground:
 
 
 class Background:
-    """The threads. A thread that is stuck in a phase that was given up does not hold up the next phase."""
+    """The threads. A thread that is stuck in a cancelled phase does not delay the next phase."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -88,7 +88,7 @@ class Background:
         self._threads: list[threading.Thread] = []
 
     def start(self, current: Round, notify: Callable[[], None]) -> InBackground:
-        """Begin a processing phase; `notify` is called on its thread when it has ended."""
+        """Begin a processing phase; its thread calls `notify` when the phase has ended."""
         processing = InBackground(current, notify)
         with self._lock:
             is_new = self._idle == 0
@@ -102,7 +102,7 @@ class Background:
         return processing
 
     def close(self, timeout_s: float = _END_S) -> None:
-        """Have the threads end when they have nothing to do any more, and wait for them, for so long at most."""
+        """Make the threads end when they are idle, and wait for them, at most `timeout_s` seconds."""
         for _ in self._threads:
             self._waiting.put(None)
         until = time.monotonic() + timeout_s

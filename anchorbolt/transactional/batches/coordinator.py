@@ -1,4 +1,4 @@
-"""Calls the coordinator of a transactional topology's spout, and checks what it returns."""
+"""Calls the coordinator of a transactional topology's spout, and checks its results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("anchorbolt.engine")
 
 
 class RangeCoordinator(TransactionalCoordinator):
-    """Asks the spout how far the next batch goes."""
+    """Asks the spout where the next batch ends."""
 
     def __init__(self, component: str, spout: SparkTransactionalSpout, session: Any) -> None:
         self._component = component
@@ -38,13 +38,13 @@ class RangeCoordinator(TransactionalCoordinator):
 
     def initialize_transaction(self, txid: int, previous_metadata: Any) -> Any:
         start = self._end_of(previous_metadata)
-        if self._found is None or self._found[0] != start:  # the batch begins again, and its range was not stored
+        if self._found is None or self._found[0] != start:  # the batch begins again without a stored range
             self._found = start, self._latest(start)
         (_, end), self._found = self._found, None
         return {"start": start, "end": end}
 
     def behind(self, last_metadata: Any) -> int | None:
-        """Return how many offsets the source had behind a batch, as far as the spout tells."""
+        """Return how many offsets the source had after a batch; None if the spout does not report it."""
         return self._spout.behind(self._end_of(last_metadata))
 
     def close(self) -> None:
@@ -62,8 +62,8 @@ class RangeCoordinator(TransactionalCoordinator):
         return metadata["end"]
 
     def _latest(self, start: Any) -> Any:
-        """Return the end as it would be read from the store; `start` if there is nothing new."""
-        # A copy: the spout may change what it gets.
+        """Return the end of the next batch, as the store would return it; `start` if there is nothing new."""
+        # A copy: the spout may change its argument.
         end = self._spout.latest(self._session, unpack(pack(start)))
         if end is None:
             return start
@@ -76,9 +76,9 @@ class BatchCoordinator:
     def __init__(
         self, component: str, spout: BatchSpout, conf: Mapping[str, Any], context: TopologyContext, session: Any = None
     ) -> None:
-        """Make the coordinator. Raises `SpoutError` if the spout raises, or returns something else.
+        """Make the coordinator. Raises `SpoutError` if the spout raises or does not return a coordinator.
 
-        `session` is Spark's, for a spout that reads with it.
+        `session` is the Spark session, for a spout that reads with it.
         """
         self._task = component, 0
         kind = kind_of(spout)
@@ -93,23 +93,23 @@ class BatchCoordinator:
 
     @property
     def can_tell(self) -> bool:
-        """Whether the coordinator says by itself when a batch is ready."""
+        """Whether the coordinator has its own `is_ready`, which says when a batch may begin."""
         return type(self._source).is_ready is not Coordinator.is_ready
 
     def is_ready(self, last: BatchMetadata) -> bool:
-        """Return whether a batch may begin behind `last`."""
+        """Return whether a batch may begin after `last`."""
         values = last.values()
         self._called("after", values or None if self.is_partitioned else values)
         return bool(self._called("is_ready"))
 
     def new_batch(self, last: BatchMetadata) -> BatchMetadata:
-        """Return the metadata of the batch behind `last`, as far as it is known before its emitters run.
+        """Return the metadata of the batch after `last`; its emitters may complete it.
 
-        Raises `TopologyError` if what the coordinator returns cannot be used.
+        Raises `TopologyError` if the coordinator's result cannot be used.
         """
         txid = last.txid + 1
         if not self.is_partitioned:
-            # A copy: the coordinator may change what it got.
+            # A copy: the coordinator may change its argument.
             metadata = self._called("initialize_transaction", txid, last.values())
             return BatchMetadata(txid, packed_metadata(self._task[0], metadata, last.whole, "initialize_transaction"))
         number: object = self._called("number_of_partitions")
@@ -126,7 +126,7 @@ class BatchCoordinator:
         return BatchMetadata(txid, number_of_partitions=number, partitions=last.partitions)
 
     def behind(self, last: BatchMetadata) -> int | None:
-        """Return how many offsets the source had behind a batch when it was asked last; None if nobody tells."""
+        """Return how many offsets the source had after a batch when it was last asked; None if unknown."""
         if not isinstance(self._source, RangeCoordinator):
             return None
         try:

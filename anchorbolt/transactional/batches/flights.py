@@ -2,9 +2,9 @@
 
 ```
 begin          the metadata of a batch is stored, and its processing phase starts
-told           all emitters have told their metadata: the next batch may begin
+told           all emitters have reported their metadata: the next batch may begin
 take           the processing phase has ended: the commit phase of the batch may begin
-failed         the batch and all behind it are given up, and begin again from where the batch before ended
+failed         the batch and all later ones are given up, and begin again after the batch before
 ```
 """
 
@@ -21,35 +21,35 @@ from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.transactional.batches.metadata import BatchMetadata
 
 Told = Mapping[int, bytes | None]
-"""By partition: the packed metadata of its batch; None if the batch has nothing of the partition."""
+"""The packed metadata of a batch, by partition; None if the batch has no part of the partition."""
 
 
 class PartitionStart(NamedTuple):
     """Where the batch of a partition begins."""
 
     partition: int
-    last: bytes | None  # the packed metadata of the batch before; None if there is none
-    stored: bytes | None  # of an earlier try of this batch: it is emitted again
+    last: bytes | None  # the packed metadata of the batch before; None for the first
+    stored: bytes | None  # of an earlier try of this batch, to emit again
     is_empty: bool  # an earlier try of this batch emitted nothing of the partition
 
 
 class BatchDriver(Protocol):
-    """What a task of the spout asks the driver. Raises `WaveFailed` if the driver does not answer, or gave it up."""
+    """The driver as a task of the spout sees it. Raises `WaveFailed` if it does not answer or abandoned the try."""
 
     def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
         """Return the partitions of the task."""
 
     def tell(self, current: Round, task: TaskKey, told: Told) -> None:
-        """Make the metadata of the task's partitions durable."""
+        """Store the metadata of the task's partitions durably."""
 
 
 @dataclass
 class Flight:
-    """One try at a batch. Its metadata is complete once all partitions have been told."""
+    """One try at a batch. Its metadata is complete once the emitters have reported all partitions."""
 
     metadata: BatchMetadata
     fence: Fence  # of the processing phase
-    is_again: bool  # its metadata was made by an earlier try: its emitters emit the same
+    is_again: bool  # an earlier try made the metadata: the emitters emit the same
     last: BatchMetadata  # of the batch before
     is_known: bool  # all its metadata is durable
     told: dict[int, bytes | None] = field(default_factory=dict)  # by partition
@@ -63,7 +63,7 @@ class Flight:
         return TransactionAttempt(self.txid, self.fence.seq)
 
     def starts(self, task: TaskKey, tasks: int) -> list[PartitionStart]:
-        """Return the partitions of a task of the spout, out of so many tasks."""
+        """Return the partitions of one of the spout's `tasks` tasks."""
         again, metadata = self.is_again, self.metadata
         return [
             PartitionStart(
@@ -76,9 +76,9 @@ class Flight:
         ]
 
     def tell(self, told: Told) -> bool:
-        """Take what a task has told; return whether the metadata is complete now, and has to be made durable.
+        """Take a task's metadata; return whether the batch's metadata is complete now, and must be stored.
 
-        Raises `InfrastructureLost` if the task was run twice, and found another batch the second time.
+        Raises `InfrastructureLost` if the task ran twice and emitted another batch the second time.
         """
         for partition, metadata in told.items():
             known = self.told.setdefault(partition, metadata)
@@ -92,7 +92,7 @@ class Flight:
         return True
 
     def check_reported(self, reported: Mapping[int, bytes]) -> None:
-        """Check that the winning tasks emitted the batch whose metadata is stored. Raises `InfrastructureLost`."""
+        """Check that the winning tasks emitted the batch of the stored metadata. Raises `InfrastructureLost`."""
         if not self.metadata.number_of_partitions:
             return
         expected = {partition: self.metadata.partitions[partition] for partition in self.metadata.emitted}

@@ -1,9 +1,9 @@
-"""Hand-offs: what the tasks of late bolts keep from the processing phase of a batch for its commit phase.
+"""Hand-offs: files in which tasks of late bolts keep data from a batch's processing phase for its commit phase.
 
 A task writes one file below the checkpoint location, named by its attempt: its pickled bolt, or the blobs that it
-received. The file ends with a digest that needs a key, which only this run's processes have. So nothing is unpickled
-that another process has put there, and the driver passes on only which attempt's file to read. A hand-off is of no use
-to another driver, so it need not survive a loss of power.
+received. The file ends with a digest that needs a key, which only this run's processes have. So a task never unpickles
+another process's file, and the driver only has to name the winning attempt. Another driver cannot use a hand-off, so it
+need not survive a power loss.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def folder_of(fence: Fence) -> str:
 
 
 class Unpickler(pickle.Unpickler):
-    """Takes classes from loaded modules without importing these again, and objects of the engine from its arguments.
+    """Takes classes from loaded modules without an import, and the engine's objects from its arguments.
 
     If a module submits a topology to `LocalCluster` while it is being imported, another thread unpickles its bolts. An
-    import on that thread would wait for the end of the first import, and the module waits for the run.
+    import on that thread would wait for the first import to end, while the module waits for the run: a deadlock.
     """
 
     def __init__(self, data: bytes, *own: object) -> None:
@@ -81,11 +81,11 @@ class HandOffs:
         self._key = key
 
     def writer(self, fence: Fence, task: TaskKey, attempt: str) -> HandOffWriter:
-        """Return what writes the file of a task's attempt. It creates nothing yet."""
+        """Return a writer for the file of a task's attempt. It creates no file yet."""
         return HandOffWriter(self.folder, _name(fence, task, attempt), attempt, self._key)
 
     def read_instance(self, batch: BatchTry, task: TaskKey, hand_off: HandOff, *own: object) -> Any:
-        """Unpickle a bolt after a check of the digest. Raises `WaveFailed` if the file is gone or another one."""
+        """Check the digest, then unpickle a bolt. Raises `WaveFailed` if the file is gone or was changed."""
         name = _name(batch.fence, task, hand_off.attempt)
         with self._opened(name, batch.attempt.txid) as file:
             data = file.read()
@@ -97,7 +97,7 @@ class HandOffs:
         return Unpickler(data, *own).load()
 
     def read_blobs(self, batch: BatchTry, task: TaskKey, hand_off: HandOff) -> Iterator[bytes]:
-        """Yield the blobs. Raises `WaveFailed` if the file is gone, or in the end if it is another one."""
+        """Yield the blobs. Raises `WaveFailed` if the file is gone, or after the last blob if it was changed."""
         name = _name(batch.fence, task, hand_off.attempt)
         digest = _digest_of(name, self._key)
         with self._opened(name, batch.attempt.txid) as file:
@@ -182,13 +182,13 @@ class HandOffWriter:
 
 
 def remove_hand_offs(folder: Folder, fence: Fence) -> None:
-    """Remove the hand-offs of one try. What cannot be removed now, a later driver removes."""
+    """Remove the hand-offs of one try. If that fails, a later driver removes them."""
     with suppress(OSError):
         folder.remove_tree(folder_of(fence))
 
 
 def remove_older_hand_offs(folder: Folder, generation: int) -> None:
-    """Remove those of drivers before this generation, also what their tasks wrote after their end."""
+    """Remove the hand-offs of drivers before this generation, also files that their tasks wrote late."""
     with suppress(OSError):
         for name in list(folder.names(_HAND_OFFS)):
             owner = name.partition("-")[0]
@@ -201,5 +201,5 @@ def _name(fence: Fence, task: TaskKey, attempt: str) -> str:
 
 
 def _digest_of(name: str, key: bytes) -> hashlib.blake2b:
-    """Begin a digest. It begins with the name, so that no file can take the place of another one."""
+    """Begin a digest with the file's name, so that no file can replace another one."""
     return hashlib.blake2b(name.encode() + b"\0", digest_size=_DIGEST_BYTES, key=key)

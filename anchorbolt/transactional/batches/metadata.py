@@ -1,7 +1,7 @@
-"""The metadata of batches: its form, its checks, and the slots that hold it. Pure.
+"""The metadata of batches: its form, its checks, and the slots that store it. Pure.
 
-The decision record holds the metadata of the last committed batch. The batches behind it are kept in slots beside the
-record, one for each batch in flight: a slot is used again once its batch has committed.
+The decision record holds the metadata of the last committed batch. Later batches are stored in slots beside the record,
+one for each batch in flight. A slot is reused once its batch has committed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.util.messages import shortened
 
 LARGEST_METADATA = 256 << 10
-"""The largest metadata of a batch, in packed bytes: all partitions together."""
+"""The size limit of a batch's metadata, in packed bytes, for all partitions together."""
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,18 @@ class BatchMetadata:
     """The metadata of one batch, each value packed."""
 
     txid: int
-    whole: bytes | None = None  # of a spout whose coordinator decides on the whole batch
+    whole: bytes | None = None  # if the spout's coordinator decides on the whole batch
     number_of_partitions: int = 0  # 0 if the spout has none
     # By partition: the metadata of its latest batch, which is this one or an earlier one.
     partitions: Mapping[int, bytes] = field(default_factory=dict)
-    emitted: frozenset[int] = frozenset()  # the partitions that have a part of this batch
+    emitted: frozenset[int] = frozenset()  # the partitions with a part of this batch
 
     def encode(self) -> bytes:
         return pack([self.txid, self.whole, self.number_of_partitions, dict(self.partitions), sorted(self.emitted)])
 
     @classmethod
     def decode(cls, data: bytes) -> BatchMetadata:
-        """Decode what `encode` returned. Raises `StateCorrupted`."""
+        """Decode the result of `encode`. Raises `StateCorrupted`."""
         try:
             txid, whole, number, partitions, emitted = unpack(data)
             return cls(
@@ -50,7 +50,7 @@ class BatchMetadata:
             raise StateCorrupted(f"the stored metadata of a batch cannot be read: {error}. {START_OVER}.") from error
 
     def values(self) -> Any:
-        """Return the plain values as a coordinator gets them: of the whole batch, or by partition."""
+        """Return the plain values for a coordinator: of the whole batch, or by partition."""
         if self.number_of_partitions:
             return {partition: unpack(each) for partition, each in self.partitions.items()}
         return None if self.whole is None else unpack(self.whole)
@@ -61,9 +61,9 @@ NO_BATCH = BatchMetadata(0)
 
 
 def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -> bytes:
-    """Pack what a spout returned as metadata; `last` is the packed metadata before, if there is any.
+    """Pack the metadata that a spout returned; `last` is the packed metadata of the batch before, if any.
 
-    Raises `TopologyError` if it cannot be encoded, is too large, or has another type than the metadata before.
+    Raises `TopologyError` if it cannot be encoded, is too large, or has another type than `last`.
     """
     try:
         packed = pack(metadata)
@@ -86,7 +86,7 @@ def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -
 
 
 def check_size(spout: str, what: str, size: int) -> None:
-    """Raise `TopologyError` if metadata of so many bytes is too large."""
+    """Raise `TopologyError` if metadata of `size` bytes is too large."""
     if size > LARGEST_METADATA:
         raise TopologyError(
             f"spout {spout!r}: {what} has {size:,} bytes; the most is {LARGEST_METADATA:,} in a batch. Return from "
@@ -96,10 +96,10 @@ def check_size(spout: str, what: str, size: int) -> None:
 
 
 class Slots:
-    """The slots of the batches in flight: never more than were in flight at a time, in this run or an earlier one."""
+    """The slots of the batches in flight: at most as many as were in flight at a time in this or an earlier run."""
 
     def __init__(self, stored: Mapping[int, bytes], committed: int) -> None:
-        """Take over what an earlier run has stored; `committed` is the last committed txid.
+        """Take over the slots of an earlier run; `committed` is the last committed txid.
 
         Raises `StateCorrupted` if a slot cannot be read.
         """
@@ -108,7 +108,7 @@ class Slots:
         self.found = {batch.txid: batch for batch in batches.values() if batch.txid > committed}
 
     def slot_of(self, txid: int, committed: int) -> int:
-        """Return the slot of a batch: its own if it has one, or one of a committed batch, or a new one."""
+        """Return the slot of a batch: its own slot, or that of a committed batch, or a new one."""
         own = (slot for slot, holder in self._txids.items() if holder == txid)
         slot = next(own, None)
         if slot is None:

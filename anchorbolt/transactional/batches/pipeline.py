@@ -1,7 +1,7 @@
 """The pipeline: starts the processing phases of the batches of a transactional topology, several at a time.
 
-One thread runs the waves: it fills the pipeline and takes the batches in their order. Each processing phase runs in
-the background. What emitters tell comes on yet other threads.
+One thread runs the waves: it fills the pipeline and takes the batches in order. Each processing phase runs in the
+background. The metadata of emitters arrives on other threads.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Phase(Protocol):
     is_ended: bool
 
     def reports(self) -> Sequence[Any]:
-        """Return the reports of all its tasks, once it has ended. Raises what has ended it."""
+        """Return the reports of all its tasks, once the phase has ended. Raises the error that ended it."""
 
     def cancel(self) -> None:
-        """Give it up: it may still run for a while, but its hand-offs are of no use."""
+        """Cancel the phase. It may still run for a while, but its hand-offs are not used."""
 
 
 class Processing(Protocol):
@@ -47,14 +47,14 @@ class Processing(Protocol):
         """Spark's session, for a spout that reads with it; None if there is no such spout."""
 
     def serve(self, driver: BatchDriver) -> None:
-        """Have the emitters of all phases ask `driver`. Called once, before the first phase."""
+        """Connect the emitters of all phases to `driver`. Called once, before the first phase."""
 
     def start(self, current: Round, notify: Callable[[], None], /) -> Phase:
         """Begin a phase in the background; `notify` is called, on any thread, when it has ended."""
 
 
 class Pipeline:
-    """The batches in flight. `tell` and `partitions` may be called on any thread; they are `BatchDriver`."""
+    """The batches in flight. `tell` and `partitions`, the methods of `BatchDriver`, may be called on any thread."""
 
     def __init__(
         self,
@@ -78,17 +78,17 @@ class Pipeline:
         self._changed = threading.Condition(self._lock)
         self._changes = 0
         self._flights: dict[int, tuple[Flight, Phase | None]] = {}  # by txid, ascending
-        self._stored: dict[int, BatchMetadata] = {}  # of batches that begin again
-        self._given_up: BatchMetadata | None = None  # of the batch that failed last
-        self._retried = -1  # the batch that begins again without being ready
+        self._stored: dict[int, BatchMetadata] = {}  # metadata of batches that begin again
+        self._given_up: BatchMetadata | None = None  # metadata of the last failed batch
+        self._retried = -1  # the batch that begins again without a call of `is_ready`
         self._is_held = False  # the coordinator failed: it is called again when no batch is in flight
-        self.checked = -1  # the batch whose tries check each emit, since a buffer was refused in an earlier one
-        self.begins_no_more = False  # in a pause; but the current batch begins again if it fails
+        self.checked = -1  # the batch that checks each emit, because a buffer was refused in an earlier try
+        self.begins_no_more = False  # in a pause; the current batch still begins again if it fails
         self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
         self._is_open = False
 
     def open(self, spout: CheckpointSpout) -> None:
-        """Continue behind the last decision. Raises `SpoutError`, `TopologyError`, and what the store raises."""
+        """Continue after the last decision. Raises `SpoutError`, `TopologyError`, and the errors of the store."""
         self._spout = spout
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
         self._slots = Slots(self._log.load_batches(), spout.record.txid)
@@ -110,13 +110,13 @@ class Pipeline:
 
     @property
     def waits(self) -> bool:
-        """Whether a batch of an earlier run is not committed yet: its committers may have begun to commit it."""
+        """Whether a batch of an earlier run is not committed yet. Its committers may have begun to commit it."""
         return any(txid > self._spout.record.txid for txid in self._slots.found)
 
     def fill(self) -> bool:
-        """Begin batches while one may begin; return False if `begins_no_more` has kept one from it.
+        """Begin batches as long as possible; return False if `begins_no_more` has prevented one.
 
-        Raises what the coordinator raises, but not while batches are in flight, which are not to blame.
+        Raises the coordinator's error, unless batches are in flight, which are not to blame.
         """
         self._is_held = self._is_held and not self.is_empty
         while len(self._flights) < self._most and not self._is_held:
@@ -137,7 +137,7 @@ class Pipeline:
     def take(self, txid: int) -> tuple[Flight, Sequence[Any]]:
         """Wait for the end of a batch's processing phase, and begin others meanwhile. The batch stays in flight.
 
-        Raises what has ended its processing phase. A report may hold a failure of its task.
+        Raises the error that ended the processing phase. A report may hold a failure of its task.
         """
         if txid not in self._flights:
             self._retried = txid
@@ -168,7 +168,7 @@ class Pipeline:
             remove_hand_offs(self._folder, flight.fence)
 
     def give_up(self, txid: int) -> None:
-        """Give up a batch and all behind it. They begin again, from where the batch before them ended."""
+        """Give up a batch and all later ones. They begin again after the last batch before them."""
         with self._lock:
             self._given_up = self.known(txid)
             given_up = [self._flights.pop(each) for each in list(self._flights) if each >= txid]
@@ -182,21 +182,21 @@ class Pipeline:
                     remove_hand_offs(self._folder, flight.fence)
 
     def behind(self) -> dict[str, int]:
-        """Return by the spout how many offsets its source had behind the last committed batch; empty if not known."""
+        """Return how many offsets the source had after the last committed batch, by spout; empty if unknown."""
         behind = self._coordinator.behind(self._last_committed())
         return {} if behind is None else {self._spout_id: behind}
 
     def rest(self, seconds: float) -> None:
-        """Begin no new batch for so long."""
+        """Begin no new batch for `seconds`."""
         self._rests_until = time.monotonic() + seconds
 
     @property
     def can_tell(self) -> bool:
-        """Whether the coordinator says by itself when a batch is ready."""
+        """Whether the coordinator has its own `is_ready`, which says when a batch may begin."""
         return self._coordinator.can_tell
 
     def known(self, txid: int) -> BatchMetadata | None:
-        """Return the whole metadata of a batch in flight, or of its last try; None if it is not known."""
+        """Return the complete metadata of a batch in flight, or of its last try; None if it is unknown."""
         with self._lock:
             if txid in self._flights:
                 flight, _ = self._flights[txid]
@@ -220,7 +220,7 @@ class Pipeline:
                 self._notify()
 
     def _last(self) -> BatchMetadata | None:
-        """Return the metadata of the last batch; None if it is not known yet."""
+        """Return the metadata of the last batch; None if it is incomplete."""
         with self._lock:
             if not self._flights:
                 return self._last_committed()
@@ -261,7 +261,7 @@ class Pipeline:
         self._log.write_batch(slot, metadata.encode())
 
     def _ended(self, flight: Flight) -> None:
-        """Note that a processing phase has ended. If it was given up before, nobody else removes what it kept."""
+        """Note that a processing phase has ended. If it was cancelled, remove its hand-offs."""
         with self._lock:
             current, _ = self._flights.get(flight.txid, (None, None))
         if current is not flight:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def called(task: TaskKey, hook: str, call: Callable[..., T], *arguments: Any) -> T:
-    """Call a hook, and return its result. Raises `SpoutError` if it raises; an error of our own comes as it is."""
+    """Call a hook, and return its result. Wraps its exceptions in `SpoutError`, except Anchorbolt's own."""
     try:
         return call(*arguments)
     except (Exception, SystemExit) as error:
@@ -19,7 +19,7 @@ def called(task: TaskKey, hook: str, call: Callable[..., T], *arguments: Any) ->
 
 
 def made(task: TaskKey, hook: str, kind: type, call: Callable[..., object], *arguments: Any) -> Any:
-    """Call the method that makes a coordinator or an emitter. Raises `SpoutError` if it returns no such object."""
+    """Call the method that makes a coordinator or an emitter. Raises `SpoutError` if it returns any other object."""
     result = called(task, hook, call, *arguments)
     if not isinstance(result, kind):
         raise SpoutError(
@@ -35,7 +35,7 @@ def made(task: TaskKey, hook: str, kind: type, call: Callable[..., object], *arg
 def spout_error(task: TaskKey, hook: str, error: BaseException) -> AnchorboltError:
     """Return the error for an exception of a spout's hook.
 
-    One of our own comes as it is, but for a value that the hook has emitted, and that was refused at once.
+    An `AnchorboltError` is returned unchanged, except for a value that was refused at once when the hook emitted it.
     """
     if isinstance(error, AnchorboltError) and (error.found_late or not isinstance(error, UnsupportedValue)):
         return error

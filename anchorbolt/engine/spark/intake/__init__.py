@@ -1,1 +1,1 @@
-"""What tasks ask the driver over a socket, and what it sends to rich spouts' tasks."""
+"""The sockets between tasks and the driver: requests of tasks, and the intake of rich spouts' tasks."""

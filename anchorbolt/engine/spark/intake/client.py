@@ -1,4 +1,4 @@
-"""The worker's side of the driver's servers: tasks ask for tuples and metadata, and tell of calls that last long."""
+"""The worker's side of the driver's servers: tasks ask for tuples and metadata, and report calls that last long."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ _TIMEOUT_S = 2.0
 
 
 class IntakeAddress(NamedTuple):
-    """Where the driver listens, and the secret that a task shows. Pickled to the tasks."""
+    """The address at which the driver listens, and the secret that a task must send. Pickled to the tasks."""
 
     host: str
     port: int
@@ -42,7 +42,7 @@ class IntakeAddress(NamedTuple):
 
 
 class AskedIntake(NamedTuple):
-    """What a task has to send, see `TaskIntake`."""
+    """The data that a task sends, see `TaskIntake`."""
 
     rows: Iterator[SourceRows]
     excluded: Set[int]
@@ -54,8 +54,8 @@ class AskedIntake(NamedTuple):
 def asked_intake(address: IntakeAddress, task: TaskKey, txid: int) -> Iterator[AskedIntake]:
     """Ask the driver for the intake of a task. Called on a worker.
 
-    Raises `InfrastructureLost` if the driver cannot be reached or does not answer, and `SerializationError`; so do the
-    rows.
+    Raises `InfrastructureLost` if the driver cannot be reached or does not answer, and `SerializationError`; iterating
+    over the rows raises the same.
     """
     with asked(address, list(task), txid) as file:
         excluded, expired, moves = unpack(answer(address, file, txid))
@@ -63,7 +63,7 @@ def asked_intake(address: IntakeAddress, task: TaskKey, txid: int) -> Iterator[A
 
 
 def asked_replays(address: IntakeAddress, txid: int) -> list[tuple[TaskKey, list[SourceRows]]]:
-    """Ask the driver for the dead letters that the current wave processes again. Raises the same errors."""
+    """Ask the driver for the dead letters that the current wave replays. Raises the errors of `asked_intake`."""
     with asked(address, ["", 0], txid) as file:
         replays = unpack(answer(address, file, txid))
     return [((component, index), [SourceRows(*rows) for rows in each]) for (component, index), each in replays]
@@ -121,12 +121,12 @@ def read_frame(file: BufferedIOBase, longest: int) -> bytes:
 
 
 def report_long_calls(address: IntakeAddress | None) -> None:
-    """Have this process tell the driver at this address of long calls, from now on; nobody without one."""
+    """Report long calls of this process to the driver at `address` from now on; None stops the reports."""
     tell_long_calls(None if address is None else partial(_tell, address))
 
 
 def _tell(address: IntakeAddress, calls: Sequence[LongCall]) -> None:
-    """Send the calls; an empty list says that all have returned. A driver that cannot be reached learns of none."""
+    """Send the calls; an empty list means that all have returned. Does nothing if the driver cannot be reached."""
     request = pack([f"{socket.gethostname()}-{os.getpid()}", [list(call) for call in calls]])
     try:
         with socket.create_connection((address.host, address.port), timeout=_TIMEOUT_S) as connection:

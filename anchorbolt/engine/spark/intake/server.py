@@ -1,4 +1,4 @@
-"""Listens on the driver for its workers' tasks, which ask over a socket what no plan of a job can hold."""
+"""Listens on the driver for requests of its workers' tasks, which need data that a job's plan cannot hold."""
 
 import hmac
 import logging
@@ -31,14 +31,14 @@ _SECRET_BYTES = 32
 
 
 _FRESH_S = 6.0
-"""A worker tells of a call every two seconds. One that has not told for so long has ended."""
+"""A worker reports a call every two seconds. A worker without a report for this long has ended."""
 
 
 class WorkerServer(LimitedServer):
     """Answers requests of tasks, with a thread for each task that asks."""
 
     request_queue_size = 128
-    most_connections = 500  # that have not shown the secret yet
+    most_connections = 500  # that have not sent the secret yet
     longest_s = TIMEOUT_S  # without the secret
     longest_request = 4096  # bytes
 
@@ -63,7 +63,7 @@ class WorkerServer(LimitedServer):
 
     @abstractmethod
     def answers(self, request: bytes) -> Iterator[bytes]:
-        """Yield the frames that answer a request. Called on a thread of the task that asks."""
+        """Yield the frames that answer a request. Called on the thread for the task that asks."""
 
     def close(self) -> None:
         self.shutdown()
@@ -71,7 +71,7 @@ class WorkerServer(LimitedServer):
         self.end_connections()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a task that is gone, or a stranger: the round finds out if something is missing."""
+        """Ignore the errors of lost tasks and of strangers: the round notices if a report is missing."""
         if not isinstance(sys.exc_info()[1], OSError):
             _log.exception("a task's request from %s could not be answered", client_address)
 
@@ -90,10 +90,10 @@ class _Handler(StreamRequestHandler):
 
 
 class IntakeServer(WorkerServer):
-    """Brings the intake of a wave to the tasks of rich spouts.
+    """Sends the intake of a wave to the tasks of rich spouts.
 
-    The plan of a run's jobs is made once, and its first stage asks here for what the spouts emitted. To make a
-    DataFrame of each wave's tuples takes twice as long, and keeps them in Spark's descriptions of tasks.
+    The plan of a run's jobs is made once, and its first stage asks here for the emitted tuples. A DataFrame of each
+    wave's tuples would take twice as long, and Spark would keep the tuples in its descriptions of tasks.
     """
 
     def __init__(self, session: SparkSession, spouts: DriverSpouts) -> None:
@@ -103,7 +103,7 @@ class IntakeServer(WorkerServer):
     def answers(self, request: bytes) -> Iterator[bytes]:
         component, index = unpack(request)
         spouts = self.spouts
-        if not component:  # the tasks that emit dead letters again
+        if not component:  # the task that replays dead letters
             replays = spouts.replays.tasks() if spouts.replays is not None else ()
             yield pack([[task, [[*rows[:3]] for rows in each]] for task, each in replays])
             return
@@ -117,7 +117,7 @@ class IntakeServer(WorkerServer):
 
 
 def call_server(session: SparkSession) -> "CallServer | None":
-    """Return a server, or None if the driver cannot listen: then a run does not tell of its workers' long calls."""
+    """Return a server, or None if the driver cannot listen: then the run does not show its workers' long calls."""
     try:
         return CallServer(session)
     except ConfigError as error:
@@ -126,19 +126,19 @@ def call_server(session: SparkSession) -> "CallServer | None":
 
 
 def calls_everywhere(topology: str, server: "CallServer | None") -> Sequence[LongCall]:
-    """Return the calls that have not returned for two seconds, of this process and of the workers, longest first."""
+    """Return the calls of this process and the workers that have lasted for over two seconds, longest first."""
     told = () if server is None else server.calls()
     return sorted([*long_calls(topology), *told], key=lambda each: -each.seconds)
 
 
 class CallServer(WorkerServer):
-    """Keeps the latest that each worker has told."""
+    """Keeps the latest report of each worker."""
 
     longest_request = 1 << 20
 
     def __init__(self, session: SparkSession) -> None:
         self._lock = threading.Lock()
-        self._told: dict[str, tuple[float, list[LongCall]]] = {}  # by worker: when it told, and the calls
+        self._told: dict[str, tuple[float, list[LongCall]]] = {}  # by worker: the time of its report, and the calls
         super().__init__(session)
 
     def answers(self, request: bytes) -> Iterator[bytes]:
@@ -150,9 +150,9 @@ class CallServer(WorkerServer):
         yield from ()
 
     def calls(self) -> Sequence[LongCall]:
-        """Return the latest call of each task that has not returned, as the workers told.
+        """Return the latest unfinished call of each task, as the workers reported.
 
-        A worker that is killed tells nothing any more, and another one may run its task.
+        A worker that was killed reports nothing any more, and another worker may run its task.
         """
         with self._lock:
             now = time.monotonic()
@@ -165,7 +165,7 @@ class CallServer(WorkerServer):
 
 
 class BatchServer(WorkerServer):
-    """Answers the emitters' tasks for the driver's pipeline."""
+    """Answers requests of emitters' tasks to the driver's pipeline."""
 
     longest_request = LARGEST_METADATA + (1 << 20)
 

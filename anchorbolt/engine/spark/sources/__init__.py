@@ -1,1 +1,1 @@
-"""The sources of stream spouts: how they are named at the checkpoint location, and the rows that they give."""
+"""The sources of stream spouts: their names at the checkpoint location, and their rows."""

@@ -1,6 +1,6 @@
-"""Checks the files of a batch: that all are there, and that Spark reads each once; finds those that are not UTF-8.
+"""Checks that all files of a batch exist and that Spark reads each once; finds files that are not UTF-8.
 
-Spark itself replays a batch silently without its missing files.
+Spark itself replays a batch without its missing files, and reports nothing.
 
 The checkpoint location names the files: `offsets/<batch>` has one line per source, `{"logOffset": n}` for a source of
 files, and `sources/<source>/<n>` lists the files of n. Every tenth list is `<n>.compact`, which repeats all earlier
@@ -34,7 +34,7 @@ _VERSION = b"v1"
 _MOST_LOGS = 1000
 _END_BYTES = 1 << 16
 _MOST_NAMED = 3  # files with text that is not UTF-8
-_GLOB = re.compile(r"([\[\]{}*?\\])")  # as `SparkHadoopUtil.isGlobPath` has them
+_GLOB = re.compile(r"([\[\]{}*?\\])")  # as in `SparkHadoopUtil.isGlobPath`
 
 
 class SourceFiles:
@@ -45,14 +45,13 @@ class SourceFiles:
         self._session = session
         self._ends: tuple[int, dict[str, int | None]] = (-1, {})
         self._checked_remote = False
-        self.checked: list[str] = []  # the files of the batch that was checked last, as Spark's log names them
+        self.checked: list[str] = []  # the files of the last checked batch, as Spark's log names them
 
     def check(self, batch_id: int, offsets: bytes, txid: int, *, failed: bool = False) -> None:
         """Raise `WaveFailed` if files of a batch are missing or would be read twice.
 
-        `offsets` is the content of `offsets/<batch_id>`. A file that exists now existed when Spark planned the batch.
-        Files that are not on the local file system are checked only in the first batch of a run, and if the batch has
-        `failed`: a later one was planned just now.
+        `offsets` is the content of `offsets/<batch_id>`. Remote files are checked only in the first batch of a run, and
+        if the batch has `failed`: Spark has just planned any other batch, so its files exist.
         """
         self.checked = []
         ends = _log_offsets(offsets)
@@ -94,7 +93,7 @@ class SourceFiles:
         size = _END_BYTES
         while True:
             end = self._folder.read_end(f"{name}.compact", size) or b""
-            files, is_done = _entries(end.splitlines()[1:], number)  # without the version, or the part of a line
+            files, is_done = _entries(end.splitlines()[1:], number)  # without the version line or a partial line
             if is_done or len(end) < size:
                 return files
             size *= 8
@@ -104,7 +103,7 @@ class SourceFiles:
             return []
         try:
             return missing_files(self._session, files)
-        except OSError as error:  # Spark reads the batch right after this, and says more
+        except OSError as error:  # Spark reads the batch right after this, and reports more
             _log.warning("whether the files of the source are all there cannot be checked: %s", error)
             return []
 
@@ -138,9 +137,8 @@ def _object(line: bytes) -> dict[str, Any]:
 def check_read_once(session: SparkSession, files: Sequence[str], batch_id: int, txid: int) -> None:
     """Raise `WaveFailed` if Spark is about to read files of a batch more than once.
 
-    For each file of a batch whose path looks like a pattern, Spark's source of files adds all files of the batch to
-    those that it reads. It reads each file once all the same if the option `recursiveFileLookup` is set, or if the
-    folder has partition columns.
+    For each file with a path like a pattern, Spark's file source reads all files of the batch once more. It still reads
+    each file once if the option `recursiveFileLookup` is set, or if the folder has partition columns.
 
     Called on the thread on which Spark runs the batch.
 
@@ -165,7 +163,7 @@ def check_read_once(session: SparkSession, files: Sequence[str], batch_id: int, 
 
 
 def _reads_each_once(session: SparkSession) -> bool:
-    """Return True if the batch that this thread's query runs reads each file once; False if Spark does not tell."""
+    """Return True if the current batch of this thread's query reads each file once; False if that is unknown."""
     try:
         query: Any = session.streams.get(session.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
         plan = query._jsq.streamingQuery().lastExecution().analyzed().collectLeaves()
@@ -176,15 +174,15 @@ def _reads_each_once(session: SparkSession) -> bool:
             if leaf.getClass().getSimpleName() == "LogicalRelation"
             for file in leaf.relation().location().inputFiles()
         )
-    except (Py4JError, TypeError, AttributeError):  # this Spark keeps it in another way, or no query runs
+    except (Py4JError, TypeError, AttributeError):  # another version of Spark, or no query runs
         return False
     return set(files.values()) == {1}
 
 
 def files_with_undecoded_text(session: SparkSession, files: Sequence[str]) -> list[str]:
-    """Return the first of these files of which a line is not UTF-8; empty if none can be found.
+    """Return up to three of these files that have a line which is not UTF-8; empty if none is found.
 
-    Files of another format than text have no lines, and are seldom found.
+    Files in other formats than text have no lines, and are seldom found.
     """
     if not files:
         return []

@@ -1,6 +1,6 @@
-"""Explains why Spark could not ask Kafka for the offsets of stream spouts: Kafka is away, or a topic does not exist.
+"""Explains why Spark got no offsets from Kafka for stream spouts: Kafka is away, or a topic does not exist.
 
-Spark's own error names neither the spout nor the servers nor the topic.
+Spark's own error does not name the spout, the servers or the topic.
 """
 
 import re
@@ -27,11 +27,11 @@ _REASON = re.compile(r"failOnDataLoss[\"'`]? to [\"'`]?false[\"'`]?\.\s*(?:Reaso
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """What a spout reads."""
+    """The topics and servers that a spout reads."""
 
-    spout: str | None  # None if it is not known which one
+    spout: str | None  # None if unknown
     servers: str
-    topics: str  # with the words for how Spark's option names them
+    topics: str  # in words, with the option's kind: topic, topics like, partitions
 
     def __str__(self) -> str:
         return f"{'a spout' if self.spout is None else f'spout {self.spout!r}'} reads {self.topics} at {self.servers}"
@@ -40,13 +40,13 @@ class KafkaSource:
 def kafka_sources(frame: DataFrame, spouts: Sequence[str]) -> list[KafkaSource]:
     """Return the Kafka sources of a streaming DataFrame, the union of one DataFrame for each stream spout.
 
-    Empty if this version of Spark keeps the options of a source in another way.
+    Empty if this version of Spark keeps a source's options elsewhere.
     """
     try:
         plan: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
         leaves = [plan.apply(number) for number in range(plan.length())]
         streams = [leaf for leaf in leaves if leaf.isStreaming()]
-        # Each spout has a source at least, so as many sources are one of each.
+        # Each spout has at least one source, so equal numbers mean one source per spout.
         names: Sequence[str | None] = spouts if len(streams) == len(spouts) else [None] * len(streams)
         return [
             _source(name, leaf.extraOptions())
@@ -63,9 +63,9 @@ def _source(spout: str | None, options: Any) -> KafkaSource:
 
 
 def explained_failure(text: str, sources: Callable[[], Sequence[KafkaSource]]) -> AnchorboltError | None:
-    """Return the error for the text with which a streaming query ended; None if it is not about Kafka.
+    """Return the error for a streaming query that ended with this text; None if the text is not about Kafka.
 
-    Calls `sources` only if it is.
+    Calls `sources` only for a text about Kafka.
     """
     raised, no_client = _RAISED.search(text), _NO_CLIENT.search(text)
     kind = raised[1] if raised else ""
@@ -95,7 +95,7 @@ def explained_failure(text: str, sources: Callable[[], Sequence[KafkaSource]]) -
 
 
 def explained_loss(text: str, txid: int) -> str | None:
-    """Return the message for an error of Spark; None if it is another one. `txid` is the last committed wave."""
+    """Return the message for Spark's error about lost Kafka messages, None for any other; `txid` committed last."""
     if _LOSS.search(text) is None:
         return None
     found = _REASON.search(text)

@@ -1,12 +1,12 @@
-"""How a checkpoint location knows the sources of stream spouts: by their names, or by their order only.
+"""How a checkpoint location identifies the sources of stream spouts: by their names, or only by their order.
 
 Spark 4.2 and later can name a source. A location keeps the format that it began with: offsets in version 2 have the
-name of each source, those in version 1 only their order. Beside Spark's files, `anchorbolt/spouts.json` keeps which
-spouts the location has had, so that a change can be named, and a removed spout is not taken for a new one.
+name of each source, offsets in version 1 only the order. Beside Spark's files, `anchorbolt/spouts.json` lists the
+spouts that the location has had. So an error can name the change, and a removed spout is not mistaken for a new one.
 
-A removed spout may be set back as long as its position is there and no wave has begun without it. The latest offsets
-alone do not tell that: Spark runs a batch that a crash interrupted again, without the removed spout and with the same
-offsets, which still name it. So a run notes that its waves begin (`give_up`) before the first one changes any state.
+A removed spout may come back as long as its position exists and no wave has begun without it. The latest offsets alone
+cannot show that: after a crash, Spark runs the interrupted batch again without the removed spout, and its offsets still
+name the spout. So a run calls `give_up` before its first wave changes any state.
 """
 
 import json
@@ -27,16 +27,16 @@ _POSITIONAL = b"v1"
 
 
 def source_name(spout: str, number: int = 1) -> str:
-    """Return the name of a spout's source, or of its second one, and so on.
+    """Return the name of a spout's source with this number.
 
-    Spark allows letters, digits and `_` in it. Different spouts have different names.
+    Spark allows letters, digits and `_` in a name. Different spouts have different names.
     """
     letters = (each if each.isalnum() else "__" if each == "_" else f"_{ord(each):02x}" for each in spout)
     return "".join(letters) + ("" if number == 1 else f"_n{number}")
 
 
 class KnownSources:
-    """The stream spouts that a checkpoint location has had, beside those of the topology that starts."""
+    """The stream spouts that a checkpoint location has had, compared with those of the starting topology."""
 
     def __init__(self, folder: Folder, spouts: Sequence[str], *, can_name: bool) -> None:
         """Read the location; `can_name` says whether this Spark can name sources."""
@@ -45,13 +45,13 @@ class KnownSources:
         self._can_name = can_name
         self._before: list[str] | None = None
         self._removed: list[str] = []
-        self._kept: list[str] = []  # the removed spouts without which no wave has begun
+        self._kept: list[str] = []  # removed spouts; no wave has begun without them
         self._look()
         version = self._offsets.partition(b"\n")[0]
         self.are_named = can_name if version not in (_NAMED, _POSITIONAL) else version == _NAMED
 
     def check(self) -> None:
-        """Raise `QueryChanged` if the location's offsets cannot be used by the topology."""
+        """Raise `QueryChanged` if the topology cannot use the location's offsets."""
         place = f"the checkpoint location {self._folder.location}"
         if self.are_named and not self._can_name:
             raise QueryChanged(
@@ -75,14 +75,14 @@ class KnownSources:
             )
 
     def record(self) -> None:
-        """Write which spouts the location has now. To be called after the claim, and before Spark reads the sources.
+        """Write the current spouts of the location. Call this after the claim, and before Spark reads the sources.
 
-        Raises `QueryChanged` like `check`: an older driver may have begun waves until it was fenced off.
+        Raises `QueryChanged` like `check`, because an older driver may have begun waves until it was fenced off.
         """
         self._look()
         self.check()
         before = (self._before or []) if self.are_named else []
-        # A spout without offsets has never been read. It will be a new one.
+        # A spout without offsets has never been read, so it counts as new if it comes back.
         gone = [spout for spout in before if spout not in self._spouts and self._has_offsets(spout)]
         removed = [spout for spout in self._removed if spout not in self._spouts]
         kept = [*(spout for spout in removed if self._is_kept(spout)), *gone]
@@ -95,12 +95,12 @@ class KnownSources:
         self._write([*removed, *gone], kept)
 
     def give_up(self) -> None:
-        """Note that waves begin without the removed spouts. To be called before a wave changes any state."""
+        """Note that waves begin without the removed spouts. Call this before a wave changes any state."""
         self._write(self._removed, [])
 
     @property
     def keeps_removed(self) -> bool:
-        """Whether a removed spout could still be set back: a wave may only begin after `give_up`."""
+        """Whether a removed spout could still come back: then a wave may begin only after `give_up`."""
         return bool(self._kept)
 
     def _write(self, removed: list[str], kept: list[str]) -> None:
@@ -118,7 +118,7 @@ class KnownSources:
         return " ".join(told) or f"Their order was {_listed(before)}, and is {_listed(now)} now."
 
     def _is_kept(self, spout: str) -> bool:
-        """Return whether a removed spout may be set back."""
+        """Return whether a removed spout may come back."""
         return spout in self._kept and self._has_offsets(spout)
 
     def _has_offsets(self, spout: str) -> bool:
@@ -134,7 +134,7 @@ class KnownSources:
         return (self._folder.read(f"{_OFFSETS}/{max(batches)}") or b"") if batches else b""
 
     def _read(self) -> tuple[list[str] | None, list[str], list[str]]:
-        """Return the spouts of the last start, None if nobody has written them; the removed ones, and those kept."""
+        """Return (spouts of the last start or None, removed spouts, kept spouts)."""
         data = self._folder.read(_FILE)
         if data is None:
             return None, [], []

@@ -1,4 +1,4 @@
-"""How far a streaming query is behind its sources, where they tell Spark."""
+"""Measures how far a streaming query is behind its sources, if they report that to Spark."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ _LISTED_ONCE = "allFilesForTriggerAvailableNow"
 _has_failed = False
 
 
-_BETWEEN_LOOKS_S = 1.0  # Spark's progress takes several calls to the JVM: not after each of many short waves
+_BETWEEN_LOOKS_S = 1.0  # reading the progress takes several calls to the JVM, too slow after each short wave
 
 ALL_SPOUTS = ""
-"""The name for the lag of all sources together, if a spout has several: Spark does not say which source is whose."""
+"""The name for the lag of all sources together, if a spout has several: Spark does not assign sources to spouts."""
 
 
 def waiting_files(query: StreamingQuery) -> Sequence[int | None]:
-    """Return how many files wait, source by source; None for another source than files, or if Spark does not keep them.
+    """Return how many files wait, by source; None for a source that is not of files, or if Spark does not keep them.
 
-    Spark's file source tells nobody, but it keeps the rest of its latest listing in the private field `unreadFiles`. It
-    holds at most `maxCachedFiles` files, by default 10,000; and none if fewer than a fifth of a batch are left
-    (`discardCachedInputRatio`), or if a batch takes all files that there are. In a run that ends when its sources are
-    empty, Spark lists the files once, and this field is not used.
-
-    Empty if this version of Spark keeps them in another way.
+    Spark's file source does not report them, but keeps the rest of its latest listing in the private field
+    `unreadFiles`. The field holds at most `maxCachedFiles` files, by default 10,000. It holds none if less than a fifth
+    of a batch is left (`discardCachedInputRatio`), or if a batch takes all files. In a run that ends when its sources
+    are empty, Spark lists the files once and does not use this field. Empty if this version of Spark keeps the files
+    elsewhere.
     """
     global _has_failed
     if _has_failed:
@@ -45,7 +44,7 @@ def waiting_files(query: StreamingQuery) -> Sequence[int | None]:
     try:
         sources: Any = query._jsq.streamingQuery().sources()
         return [_files_of(sources.apply(number)) for number in range(sources.size())]
-    except (Py4JError, TypeError) as error:  # TypeError: what is called is not there
+    except (Py4JError, TypeError) as error:  # TypeError: the method does not exist
         _has_failed = True
         _log.info("the files that wait are not told: %s", str(error).partition("\n")[0])
         return ()
@@ -67,16 +66,16 @@ def _private(source: Any, name: str) -> Any:
 
 @dataclass(frozen=True)
 class Lag:
-    """By stream spout, or of `ALL_SPOUTS` together; spouts whose sources tell nothing are missing."""
+    """By stream spout, or for `ALL_SPOUTS` together; a spout is missing if its source reports nothing."""
 
     offsets: Mapping[str, int] = field(default_factory=dict)  # of Kafka: records
     files: Mapping[str, int] = field(default_factory=dict)
 
 
 class SourceLag:
-    """Subtracts what a micro-batch reads from what its sources have.
+    """Subtracts the offsets of a micro-batch from the latest offsets of its sources.
 
-    What they have is in the progress of the query, which is read at most once a second.
+    The latest offsets are in the query's progress, which is read at most once a second.
     """
 
     def __init__(
@@ -88,11 +87,11 @@ class SourceLag:
         self._spouts = spouts
         self._clock = clock
         self._files_of = files_of
-        self._sources: list[dict[str, Any]] = []  # what the progress tells
+        self._sources: list[dict[str, Any]] = []  # from the query's progress
         self._looked_at = float("-inf")
 
     def of(self, query: StreamingQuery, batch_offsets: bytes) -> Lag:
-        """Return how far the query is behind its sources with a micro-batch, whose offsets Spark has written."""
+        """Return the query's lag after a micro-batch; Spark has written `batch_offsets` for it."""
         now = self._clock()
         if now - self._looked_at >= _BETWEEN_LOOKS_S:
             self._looked_at = now
@@ -106,16 +105,16 @@ class SourceLag:
         return Lag(self._by_spout(counts), self._by_spout(self._files_of(query)))
 
     def _ends(self, offsets: Mapping[str, bytes]) -> Sequence[bytes | None]:
-        """Return the offsets in the order of the sources; None for each if that is not known."""
+        """Return the offsets in the order of the sources; None for each if the order is unknown."""
         names, ends = [source_name(spout) for spout in self._spouts], list[bytes]()
         if set(names) == set(offsets):
             ends = [offsets[name] for name in names]
-        elif "0" in offsets:  # their order is that of the sources
+        elif "0" in offsets:  # in the order of the sources
             ends = [*offsets.values()]
         return ends if len(ends) == len(self._sources) else [None] * len(self._sources)
 
     def _by_spout(self, counts: Sequence[int | None]) -> Mapping[str, int]:
-        """Add up what the sources tell. Each spout has a source at least, so as many sources are one of each."""
+        """Add up the counts. Each spout has at least one source, so equal numbers mean one source per spout."""
         told: dict[str, int] = {}
         names = self._spouts if len(counts) == len(self._spouts) else [ALL_SPOUTS] * len(counts)
         for name, count in zip(names, counts, strict=True):
@@ -125,7 +124,7 @@ class SourceLag:
 
 
 def _decoded(offset: bytes) -> Any:
-    """Decode an offset; return None for Spark's `-`, of a source from which nothing was read, or a malformed one."""
+    """Decode an offset; return None if it is malformed, or is Spark's `-` for a source that was not read yet."""
     try:
         return json.loads(offset)
     except (ValueError, RecursionError):
@@ -133,7 +132,7 @@ def _decoded(offset: bytes) -> Any:
 
 
 def behind(read: Any, latest: Any) -> int | None:
-    """Subtract two offsets of a source: numbers, or dicts of them such as Kafka's. None if they tell nothing."""
+    """Subtract two offsets of a source: numbers, or nested dicts such as Kafka's. None if they hold no numbers."""
     if isinstance(latest, int) and not isinstance(latest, bool):
         return max(0, latest - read) if isinstance(read, int) else None
     if not isinstance(latest, dict):

@@ -1,4 +1,4 @@
-"""Makes dicts of the maps of Arrow, which come as lists of pairs."""
+"""Converts Arrow's maps, which are lists of pairs, to dicts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,10 +9,10 @@ _Convert = Callable[[Any], Any]
 
 
 def with_dicts(kind: pa.DataType, values: list[Any]) -> list[Any]:
-    """Return the values of a column of a type, with a dict for each map, nested ones too.
+    """Return the values of a column of type `kind`, with a dict for each map, also for nested maps.
 
-    A map whose keys are lists, structs or maps stays a list of pairs: such keys are not hashable. A value that is no
-    list or dict stays as it is.
+    A map with lists, structs or maps as keys stays a list of pairs: such keys are not hashable. A value that is not a
+    list or dict is returned unchanged.
     """
     convert = _converter(kind)
     if convert is None:
@@ -21,7 +21,7 @@ def with_dicts(kind: pa.DataType, values: list[Any]) -> list[Any]:
 
 
 def _converter(kind: pa.DataType) -> _Convert | None:
-    """Return what converts a value of a type; None if the type holds no map."""
+    """Return a function that converts a value of a type; None if the type holds no map."""
     if pa.types.is_map(kind):
         return _of_map(kind)
     if pa.types.is_struct(kind):

@@ -1,6 +1,6 @@
-"""Reads `offsets/<batch>`, in which Spark keeps how far a micro-batch reads each source. Pure.
+"""Reads `offsets/<batch>`, where Spark writes the end of a micro-batch in each source. Pure.
 
-In version 1 a source is the number of its line; in version 2 its name stands before the offset.
+In version 1 the line number identifies a source; in version 2 a line begins with the source's name.
 """
 
 _VERSION = b"v1"
@@ -8,7 +8,7 @@ _NAMED_VERSION = b"v2"
 
 
 def offsets_of(content: bytes) -> dict[str, bytes]:
-    """Return the offset of each source as it stands there, by its number or name; empty for another version."""
+    """Return the encoded offset of each source, by its number or name; empty for any other version."""
     version, *lines = content.splitlines() or [b""]
     if version == _VERSION:
         return {str(number): line for number, line in enumerate(lines[1:])}  # after the batch's metadata

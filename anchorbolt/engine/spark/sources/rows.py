@@ -1,4 +1,4 @@
-"""Makes the streaming DataFrame of all stream spouts, and names the source of each after it where Spark can."""
+"""Makes the streaming DataFrame of all stream spouts, and names each spout's source if Spark can."""
 
 from functools import reduce
 
@@ -22,7 +22,7 @@ _UNNAMED = "UNNAMED_STREAMING_SOURCES"
 
 
 def known_sources(plan: ExecutionPlan, folder: Folder) -> KnownSources:
-    """Return what a checkpoint location knows of the stream spouts of a topology.
+    """Return the sources that a checkpoint location knows for the stream spouts of a topology.
 
     Raises `QueryChanged` if the topology cannot continue there.
     """
@@ -49,7 +49,7 @@ def source_rows(session: SparkSession, plan: ExecutionPlan, pickled: bytes, know
 
 
 class _NamingSession(SparkSession):
-    """A session in all its parts, whose `readStream` names each source after a spout."""
+    """A copy of a session that names each source of `readStream` after a spout."""
 
     def __init__(self, session: SparkSession, spout: str) -> None:
         self.__dict__.update(session.__dict__)

@@ -1,1 +1,1 @@
-"""What runs a bolt in its task: wraps it, handles the checkpoint tuples, and takes what it acked and failed."""
+"""Runs a bolt in its task: wraps it, handles the checkpoint tuples, and collects its acks and fails."""

@@ -1,4 +1,4 @@
-"""Wraps an acker: merges what all tasks contributed to its tuple trees, and stages what stays open."""
+"""Wraps an acker: merges the contributions of all tasks to its tuple trees, and stages the trees that stay open."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ class AckerExecutor(WrappedBolt):
         self._contributions = []
 
     def contribute(self, blob: bytes, moves: bytes) -> None:
-        """Take the contributions of one task, and the open trees that have to move; each may be empty.
+        """Take the contributions of one task, and the open trees that must move; each may be empty.
 
         Raises `SerializationError` if they are damaged.
         """

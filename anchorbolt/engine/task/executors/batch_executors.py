@@ -29,10 +29,10 @@ Forward = Callable[[CheckpointTuple], None]
 
 
 class BatchBoltExecutor(CheckpointTupleForwarder):
-    """Runs a batch bolt, with a new instance for every batch; in the commit phase, with the one that was kept."""
+    """Runs a batch bolt with a new instance for every batch; in the commit phase, with the kept instance."""
 
     _collector: BatchOutputCollector
-    # What `prepare` emits is refused by name, and what `cleanup` emits is not sent.
+    # Tuples of `prepare` are refused with an error that names it; tuples of `cleanup` are not sent.
     _calling_hooks = ("prepare", "finish_batch", "cleanup")
 
     def __init__(
@@ -56,7 +56,7 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
         return None
 
     def _prepare(self, conf: Mapping[str, Any]) -> None:
-        """Do nothing: each batch has an instance of its own."""
+        """Do nothing: each batch has its own instance."""
 
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
         self._end_instance()
@@ -79,7 +79,7 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
         if checkpoint.action is Action.PREPARE:
-            journal_was_kept()  # forget what another task of this thread has done
+            journal_was_kept()  # clear the mark of another task on this thread
             self._call("finish_batch")
             self._keeps_journal = journal_was_kept()
             self._raise_if_failed()
@@ -163,7 +163,7 @@ class HandingBatchExecutor(BatchBoltExecutor):
 
 
 class BlobKeeper(WrappedBolt):
-    """Keeps the blobs of a stateful bolt or a sink: it executes them in the commit phase, on the state of its turn."""
+    """Keeps the blobs of a stateful bolt or a sink, which executes them in the commit phase, in the order of txids."""
 
     keeps_blobs = True
 
@@ -202,7 +202,7 @@ class BlobKeeper(WrappedBolt):
 
 
 class StatefulBatchExecutor(StatefulBoltExecutor):
-    """Runs a stateful bolt in the commit phase: its kept tuples, those of this phase, then `finish_batch`."""
+    """Runs a stateful bolt in the commit phase: the kept tuples, then the tuples of this phase, then `finish_batch`."""
 
     _calling_hooks = ("prepare", *StatefulBoltExecutor._calling_hooks)
 

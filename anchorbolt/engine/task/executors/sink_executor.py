@@ -49,21 +49,21 @@ class SinkExecutor(WrappedBolt):
         self._folder = folder
         self._forward = forward
         self._txid = -1
-        self._name = ""  # of the file that is being written
-        self._beginning = ""  # of the names of the wave's files
+        self._name = ""  # of the current file
+        self._beginning = ""  # prefix of the names of the wave's files
         self._files: list[SinkFile] = []  # finished in the current wave
         self._columns = self._new_columns(b"")
         self._writer: Any = None
         self._stream: Any = None
-        self._written: Any = None  # the columns of the file that is being written
-        self._rows = 0  # in the file that is being written
+        self._written: Any = None  # the columns of the current file
+        self._rows = 0  # in the current file
 
     @property
     def outcome(self) -> TaskOutcome:
         return TaskOutcome(files=tuple(self._files))
 
     def know(self, columns: bytes) -> None:
-        """Take the columns of the sink in earlier waves, as the decision record has them; after `begin`."""
+        """Take the columns of the sink in earlier waves, from the decision record. Called after `begin`."""
         self._columns = self._new_columns(columns)
 
     def begin(self, scope: AttemptScope, winner: str = "") -> None:
@@ -79,7 +79,7 @@ class SinkExecutor(WrappedBolt):
         return SinkRows(self._component, self._task_index, self._sink.outbox_columns, self._sink.schema, known)
 
     def execute(self, batch: TupleBatch) -> None:
-        """Write rows. Raises `BoltError` if a value does not fit; in a round that isolates, its tuple fails instead."""
+        """Write rows. Raises `BoltError` if a value does not fit. In a round that isolates, its tuple fails instead."""
         rows, refused = self._columns, 0
         try:
             table = rows.table(batch)
@@ -96,7 +96,7 @@ class SinkExecutor(WrappedBolt):
             self._tracker.acked += batch.size - refused
 
     def _failed_rows(self, batch: TupleBatch, error: Exception) -> Mapping[int, Refusal]:
-        """Fail the trees of the tuples that do not fit. Raises `BoltError` for the first whose tree cannot fail."""
+        """Fail the trees of the tuples that do not fit. Raises `BoltError` for the first tuple that has none."""
         refusals, tuples = self._columns.refused(batch), batch.tracked_tuples()
         if not refusals:
             raise self._columns.error(Refusal(f"sink {self._component!r}: {error}"), None) from error
@@ -112,7 +112,7 @@ class SinkExecutor(WrappedBolt):
 
         try:
             if self._writer is not None and self._written != table.schema:
-                self._finish_file()  # a later value has told more of a column's type
+                self._finish_file()  # a later value has extended a column's type
             if self._writer is None:
                 if not self._files:
                     self._sink.refuse_foreign_output(self._txid, self._component, self._task_index)
@@ -133,7 +133,7 @@ class SinkExecutor(WrappedBolt):
         )
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
-        """Take a checkpoint tuple. PREPARE makes the wave's file durable, and is forwarded."""
+        """Take a checkpoint tuple. On PREPARE, make the wave's file durable, then forward it."""
         if checkpoint.action is not Action.PREPARE:
             return
         if self._writer is not None:
@@ -155,7 +155,7 @@ class SinkExecutor(WrappedBolt):
 
     def close(self) -> None:
         """Close an unfinished file. Nothing reads it, and the driver removes it."""
-        # The writer first: one that outlives its stream complains on stderr.
+        # The writer first: without its stream, it would write an error to stderr.
         for unfinished in (self._writer, self._stream):
             if unfinished is not None:
                 with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Makes the columns of a sink's file of tuples, and finds the tuples whose values do not fit them. No I/O."""
+"""Converts tuples to the columns of a sink's file, and finds the tuples with values that do not fit. No I/O."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 Columns = tuple[Sequence[str], Sequence[Sequence[Any]]]
 Convert = Callable[[Sequence[str], Sequence[Sequence[Any]]], Columns]
-"""Returns the names and the values of the columns that a sink makes of these fields and their values."""
+"""Converts fields and their values to a sink's columns: returns the columns' names and values."""
 
 NO_COLUMN = "__no_column"
-"""The only column of a file none of whose columns has a type yet: its rows have to be counted."""
+"""The only column of a file if no column has a type yet. It keeps the number of rows."""
 
 
 class Refusal(NamedTuple):
-    """Why a tuple has no place in the file."""
+    """The reason why a tuple does not fit the file."""
 
     reason: str
     user_traceback: str = ""  # of the sink, if it raised
@@ -45,7 +45,7 @@ class SinkRows:
             component: The sink's id.
             task_index: The index of its task.
             convert: Makes the columns of tuples.
-            declared: The types of all columns or of some, as the author has declared them.
+            declared: The types that the author declared, for all columns or some.
             recorded: The types of the columns that the sink has written in earlier waves.
         """
         self._component = component
@@ -64,7 +64,7 @@ class SinkRows:
     def table(self, batch: TupleBatch) -> pyarrow.Table:
         """Return the columns of tuples. Raises any exception if a value does not fit: see `refused`.
 
-        A column whose type is not known yet is left out.
+        Leaves out a column if its type is not known yet.
         """
         import pyarrow as pa
 
@@ -92,14 +92,14 @@ class SinkRows:
     def _column(
         self, field: str, values: Sequence[Any], types: Mapping[str, pyarrow.DataType]
     ) -> tuple[pyarrow.DataType, pyarrow.Array | None]:
-        """Return the type of a column with these values too, and their array if a file has one. Raises `Misfit`."""
+        """Return a column's type including these values, and their array (None without a type). Raises `Misfit`."""
         import pyarrow as pa
 
         kind, kinds = types.get(field, pa.null()), None
         if field in self._declared:
             pass
         elif is_whole(kind):
-            # One value of each type is enough: `array_of` tells whether the others fit a type that is whole.
+            # One value of each type is enough: `array_of` checks the others against a type that is whole.
             kinds = kinds_of(values)
             for each in kinds:
                 joined(kind, type_of([next(value for value in values if type(value) is each)]))
@@ -109,8 +109,8 @@ class SinkRows:
         return kind, None if written is None else array_of(values, written, kinds)
 
     def refused(self, batch: TupleBatch) -> dict[int, Refusal]:
-        """Return by position the tuples of a batch that do not fit, and why: the others fit together."""
-        types = dict(self._types)  # with the tuples that are accepted
+        """Return the reasons, by position, of the tuples of a batch that do not fit. All other tuples fit together."""
+        types = dict(self._types)  # including the accepted tuples
         refusals = {}
         for position, row in enumerate(batch.rows()):
             refusal = self._refusal(batch, row, types)
@@ -168,6 +168,6 @@ class SinkRows:
 
 
 def without(batch: TupleBatch, refused: Mapping[int, Refusal]) -> TupleBatch:
-    """Return the tuples of a batch, without their lineage, that are not refused."""
+    """Return the accepted tuples of a batch, without their lineage."""
     columns = [[value for place, value in enumerate(column) if place not in refused] for column in batch.columns]
     return TupleBatch(batch.header, batch.size - len(refused), columns)

@@ -1,4 +1,4 @@
-"""Executes the tuples of tracked trees, and takes what the bolt acked and failed meanwhile."""
+"""Executes the tuples of tracked trees, and collects the bolt's acks and fails."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.tracking.task_tracker import TaskTracker
 from anchorbolt.util.messages import bounded, user_traceback
 
-_TRACEBACK_CHARACTERS = 64_000  # of few failures of a round, see `TaskTracker.wants_traceback`
+_TRACEBACK_CHARACTERS = 64_000  # for only a few failures of a round, see `TaskTracker.wants_traceback`
 _REASON_CHARACTERS = 4_000  # of the text that a bolt gave a failure
 _FEW_CHARACTERS = 200  # of the reason of a failure without its traceback
-_ISOLATED = (Exception, SystemExit)  # what fails only the trees of its tuple, in a round that isolates
+_ISOLATED = (Exception, SystemExit)  # fail only the trees of their tuple, in a round that isolates
 
 
 class TrackedExecution:
@@ -30,12 +30,12 @@ class TrackedExecution:
         self.basic = TrackedBasicCollector(collector) if basic else None
         self.current: TrackedTuple | None = None
         self.isolates = False  # whether any exception, or `sys.exit`, fails only the trees of its tuple
-        self._refused: set[int] = set()  # ids of the tuples of the last blob on which `state_keys` raised
+        self._refused: set[int] = set()  # ids of tuples of the last blob that failed in `state_keys`
 
     def state_keys(self, batch: TupleBatch) -> dict[Any, None]:
         """Return the keys that the bolt will read, in their order, in a round that isolates.
 
-        A tuple on which the bolt's `state_keys` raises fails, and is not executed.
+        If `state_keys` raises on a tuple, the tuple fails and is not executed.
         """
         keys: dict[Any, None] = {}
         self.current, self._refused = None, set()
@@ -51,7 +51,7 @@ class TrackedExecution:
         return keys
 
     def execute(self, batch: TupleBatch) -> None:
-        """Execute the tuples of a blob. A bolt that raises `FailedException` goes on with the next tuple."""
+        """Execute the tuples of a blob. After a `FailedException` the bolt continues with the next tuple."""
         execute, basic = self._bolt.execute, self.basic
         failing = _ISOLATED if self.isolates else FailedException
         tuples = batch.tracked_tuples()
@@ -81,11 +81,11 @@ class TrackedExecution:
             self._tracker.acked += len(executed) - (self._tracker.failed - failed)
 
     def take_rest(self) -> None:
-        """Take what the bolt acked, failed and reset outside `execute`: in `init_state` and `pre_prepare`."""
+        """Take the tuples that the bolt acked, failed or reset in `init_state` and `pre_prepare`."""
         self._tracker.take_settled(self._collector, [], None)
 
     def _accepted(self, tuples: list[TrackedTuple]) -> list[TrackedTuple]:
-        """Return the tuples without those that `state_keys` failed, and mark these."""
+        """Return the tuples without those that failed in `state_keys`; mark these as failed."""
         for tup in tuples:
             if tup.id in self._refused:
                 tup.status = FAILED
@@ -96,7 +96,7 @@ class TrackedExecution:
         if collector.refused_late is not None:
             raise collector.refused_late  # rows of other tuples may be to blame
         if not isinstance(error, FailedException) and (tup.roots == () or isinstance(error, StateError)):
-            raise error  # nothing can be left out, or the store is to blame
+            raise error  # no tuple can be left out, or the store is to blame
         if isinstance(error, ReportedFailedException):
             collector.report_error(error)
             collector.failures_reported += 1

@@ -44,10 +44,10 @@ class TaskOutcome:
     counters: StateCounters = field(default_factory=StateCounters)
     base: int = NOTHING_COMMITTED  # the committed txid that the staged updates are based on
     seal: Seal | None = None  # None if the state did not change
-    files: tuple[SinkFile, ...] = ()  # a sink's files in the outbox; none if the wave brought no rows
+    files: tuple[SinkFile, ...] = ()  # a sink's files in the outbox; empty if the wave had no rows
     verdict: Verdict | None = None  # an acker's
     hand_off: HandOff | None = None  # of a late bolt, in the processing phase of a batch
-    keeps_journal: bool = False  # whether the bolt has updated an `OpaqueMap`, see `anchorbolt.checkpoint.batches`
+    keeps_journal: bool = False  # whether the bolt has updated an `anchorbolt.transactional.OpaqueMap`
 
 
 class WrappedBolt(ABC):
@@ -57,7 +57,7 @@ class WrappedBolt(ABC):
     """Whether an exception of the bolt fails only the trees of its tuple. Set by the engine for each round."""
 
     keeps_blobs = False
-    """Whether the task keeps its blobs for the commit phase of its batch, and executes nothing now."""
+    """Whether the task keeps its blobs for the commit phase of its batch instead of executing them."""
 
     takes_txid = False
     """Whether the first value of a batch's tuples is its txid, and not its attempt."""
@@ -72,13 +72,13 @@ class WrappedBolt(ABC):
         return None
 
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
-        """Start a phase of a batch under a new attempt of the task, in a transactional topology: before `begin`."""
+        """Start a phase of a batch under a new attempt. Called before `begin`, only in a transactional topology."""
 
     def begin(self, scope: AttemptScope, winner: str = "") -> None:
-        """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
+        """Start a round; `winner` is the attempt that won the round if COMMIT follows, otherwise empty."""
 
     def keep(self, payload: bytes) -> None:
-        """Keep a blob for the commit phase, if it `keeps_blobs`."""
+        """Keep a blob for the commit phase. Called only if `keeps_blobs`."""
 
     def prefetch(self, batch: TupleBatch) -> None:
         """Fetch in one round trip the state that executing `batch` will read. Called before `execute`."""
@@ -88,11 +88,11 @@ class WrappedBolt(ABC):
         """Execute the tuples one by one. Raises `BoltError`."""
 
     def contribute(self, blob: bytes, moves: bytes) -> None:
-        """Take what a task contributes to the tuple trees. For ackers only. Raises `SerializationError`."""
+        """Take a task's contribution to the tuple trees. Only for ackers. Raises `SerializationError`."""
 
     @abstractmethod
     def handle(self, checkpoint: CheckpointTuple) -> None:
-        """Take a checkpoint tuple; forward PREPARE behind everything emitted before it."""
+        """Take a checkpoint tuple; forward PREPARE after all tuples emitted before it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -103,7 +103,7 @@ class CheckpointTupleForwarder(WrappedBolt):
     """Runs a bolt, and forwards PREPARE. A plain bolt has no other part in the checkpoint."""
 
     _calling_hooks: Collection[str] = ("init_state", "pre_prepare", "finish_batch")
-    """The hooks beside `execute` that may call the collector."""
+    """The hooks, besides `execute`, that may call the collector."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class CheckpointTupleForwarder(WrappedBolt):
     def execute(self, batch: TupleBatch) -> None:
         execute, basic = self._bolt.execute, self._basic
         tup: Tuple | None = None
-        # The first blob is always checked: a bolt whose threads live only within `execute` is refused there.
+        # The first blob is always checked, to refuse a bolt that uses threads only within `execute`.
         self._collector.open(checks=self._is_new or others_may_call())
         self._is_new = False
         try:
@@ -202,7 +202,7 @@ class CheckpointTupleForwarder(WrappedBolt):
             self._end_if_forked(hook)
 
     def _end_if_forked(self, hook: str) -> None:
-        """End a process that the bolt has forked and that left its hook: it would do all the rest a second time."""
+        """End a process that the bolt has forked once it leaves the hook: it would run the rest of the task again."""
         if os.getpid() != self._process:
             task = self._context.this_component_id, self._context.this_task_index
             _log.error("bolt %r, task %d: a process that it forked left %s and is ended. End it there.", *task, hook)
@@ -221,7 +221,7 @@ class CheckpointTupleForwarder(WrappedBolt):
             )
 
     def _raise_if_refused_late(self) -> None:
-        """Raise what a buffer was refused for, if one was. Its rows come from any tuples of the wave."""
+        """Raise the error of a refused buffer, if any. Its rows come from any tuples of the wave."""
         error = self._collector.refused_late
         if error is None:
             return
@@ -241,7 +241,7 @@ class CheckpointTupleForwarder(WrappedBolt):
     def _fail(self, hook: str, tup: Tuple | None, error: BaseException) -> NoReturn:
         """Raise `BoltError` for an exception of a user's hook; its message starts with the user's traceback.
 
-        A `StateError` is raised unchanged: it comes from the store, and only passed through the hook.
+        A `StateError` is raised unchanged: it comes from the store, not from the hook.
         """
         if isinstance(error, StateError):
             raise error
@@ -263,10 +263,10 @@ TaskState = KeyValueState[Any, Any] | CustomTaskState
 
 
 class StatefulBoltExecutor(CheckpointTupleForwarder):
-    """Wraps one instance of a stateful bolt: calls all its hooks, and moves its state on the task's side.
+    """Wraps one instance of a stateful bolt: calls all its hooks, and stages its state.
 
-    The bolt's `init_state` is called with the first INITSTATE. An engine sends INITSTATE before the first tuple of
-    every wave, so no tuple and no PREPARE ever comes before it; see docs/decisions/initstate-first.md.
+    Calls the bolt's `init_state` at the first INITSTATE. An engine sends INITSTATE before the first tuple of every
+    wave, so `init_state` is never called after a tuple or a PREPARE; see docs/decisions/initstate-first.md.
     """
 
     def __init__(
@@ -323,7 +323,7 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
     def handle(self, checkpoint: CheckpointTuple) -> None:
         """Take a checkpoint tuple. PREPARE has arrived from all upstream tasks, and is forwarded.
 
-        COMMIT and ROLLBACK only call the bolt's hook: the driver moves the state, see `namespaces`.
+        COMMIT and ROLLBACK only call the bolt's hook: the driver commits or rolls back the state, see `namespaces`.
         """
         state = self._state
         if checkpoint.action is Action.INITSTATE:
@@ -349,7 +349,7 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
             self._state.close()
 
     def _stop_checking_reads(self) -> None:
-        # The store may have lost what was staged, or be further on: `pre_rollback` and `cleanup` read what is there.
+        # Staged updates may be gone or superseded: `pre_rollback` and `cleanup` read the store as it is.
         if isinstance(self._state, KeyValueState):
             self._state.stop_checking_reads()
 
@@ -357,5 +357,5 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
 def _distinct(values: Any) -> Any:
     try:
         return dict.fromkeys(values)
-    except TypeError:  # an unhashable value: the state refuses it when the bolt puts it, naming the key
+    except TypeError:  # an unhashable value: when the bolt puts it, the state refuses it and names the key
         return ()
