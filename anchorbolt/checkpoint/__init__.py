@@ -5,7 +5,7 @@ Read the modules in this order:
 1. `state_machine`: the phases of a transaction and their order;
 2. `decision`: the decision record; `decision_log` reads, writes and copies it under the driver's fence;
 3. `transaction`: the transaction of one wave: begin, prepare, decide, commit, roll back;
-4. `spout`: the checkpoint spout, which runs the transactions of all waves, and recovers after a crash;
+4. `coordinator`: runs the transactions of all waves, and recovers after a crash;
 5. `startup`, `recovery`: the reasons to refuse a start, and the plan of the recovery;
 6. `namespaces`, `outbox`: commit the state, and publish the rows of the sinks;
 7. `custom_state`: the checkpoint of custom states;

@@ -1,4 +1,4 @@
-"""The wave that the checkpoint spout runs now, and its failed rounds: for pages, metrics and the history."""
+"""The wave that the coordinator runs now, and its failed rounds: for pages, metrics and the history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans the recovery from the records and heads that a starting driver has read. Pure: the checkpoint spout runs it.
+"""Plans the recovery from the records and heads that a starting driver has read. Pure: the coordinator runs it.
 
 The store is checked against two witnesses: the decision record in it, and the record's copy at the checkpoint location.
 If they contradict each other, the start fails with `StateRegressed`.

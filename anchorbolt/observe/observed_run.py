@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave, RecoveryReport
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave, RecoveryReport
 from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.driver.runner import Runner
@@ -54,13 +54,18 @@ class ObservedRun:
     """The part of a `RunHandle` that only tells. Thread-safe."""
 
     def __init__(
-        self, run: Run, plan: ExecutionPlan, runner: Runner, spout: CheckpointSpout, watch_of_store: StoreWatch
+        self,
+        run: Run,
+        plan: ExecutionPlan,
+        runner: Runner,
+        checkpoints: CheckpointCoordinator,
+        watch_of_store: StoreWatch,
     ) -> None:
         """Called by the run's handle, before the spout recovers."""
         self.run = run
         self.plan = plan
         self._runner = runner
-        self._spout = spout
+        self._checkpoints = checkpoints
         self._watch_of_store = watch_of_store
         self._records: deque[Record] = deque(maxlen=RECORDS_SHOWN)
         self._earlier: Sequence[Record] = ()
@@ -92,7 +97,7 @@ class ObservedRun:
 
     def ended(self) -> None:
         """Note that the run has ended."""
-        run, txid = self.run, self._spout.record.txid
+        run, txid = self.run, self._checkpoints.record.txid
         self._record(end_record(run.recovery.generation, txid, run.status.value, run.failure, time.time()))
 
     def close(self) -> None:
@@ -157,12 +162,12 @@ class ObservedRun:
     @property
     def losses(self) -> int:
         """How often Spark or the network has lost something in the current wave; 0 between two waves."""
-        return self._spout.losses
+        return self._checkpoints.losses
 
     @property
     def current_wave(self) -> CurrentWave | None:
         """The wave that runs now; None between two waves."""
-        return self._spout.current_wave
+        return self._checkpoints.current_wave
 
     @property
     def tasks(self) -> tuple[int, int, int]:
@@ -191,7 +196,7 @@ class ObservedRun:
     @property
     def waiting(self) -> Mapping[str, float]:
         """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
-        return longest(self._watch_of_store.waiting, self._spout.waiting)
+        return longest(self._watch_of_store.waiting, self._checkpoints.waiting)
 
     def _show_earlier(self, records: Sequence[Record]) -> None:
         self._earlier = [without_secrets(each, self._masking) for each in records]

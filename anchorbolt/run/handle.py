@@ -1,4 +1,4 @@
-"""A run on any engine: its checkpoint spout, and the handle that `submit` returns."""
+"""A run on any engine: the coordinator of its checkpoints, and the handle that `submit` returns."""
 
 import logging
 import threading
@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.checkpoint.spout import CommittedWave, RecoveryReport
+from anchorbolt.checkpoint.coordinator import CommittedWave, RecoveryReport
 from anchorbolt.engine.driver import committed_state
 from anchorbolt.engine.driver.loop import RunStatus, WaveLoop
+from anchorbolt.engine.driver.parts_of_run import checkpoints_and_sources
 from anchorbolt.engine.driver.runner import Runner
-from anchorbolt.engine.driver.spout_of_run import spout_and_sources
 from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.open_trees import check_spouts_left_out
@@ -63,24 +63,24 @@ class RunHandle:
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
         try:
-            self._spout, sources = spout_and_sources(plan, folder, runner)
+            self._checkpoints, sources = checkpoints_and_sources(plan, folder, runner)
         except BaseException:
             self._start.close()
             runner.close_instances()
             raise
         self._loop = WaveLoop(sources)
-        self._watch_of_store = StoreWatch(plan, self._spout, self._loop.stop)
-        self._observed = ObservedRun(self, plan, runner, self._spout, self._watch_of_store)
+        self._watch_of_store = StoreWatch(plan, self._checkpoints, self._loop.stop)
+        self._observed = ObservedRun(self, plan, runner, self._checkpoints, self._watch_of_store)
         try:
             self._start.show(self)
-            self._recovery = self._spout.recover(
+            self._recovery = self._checkpoints.recover(
                 self._loop.query_id(),
                 accept_new=plan.settings.accept_new_query,
                 accept_loss=plan.settings.accept_state_loss,
             )
-            check_spouts_left_out(plan, self._spout.record)
+            check_spouts_left_out(plan, self._checkpoints.record)
             self._observed.recovered(folder if keeps_history else None)
-            self._loop.open(self._spout, self._add, until_empty=until_empty)
+            self._loop.open(self._checkpoints, self._add, until_empty=until_empty)
             self._watch_of_store.claimed(self._recovery.generation)
         except BaseException:
             self._clean_up()
@@ -273,7 +273,13 @@ class RunHandle:
 
     def _clean_up(self) -> None:
         observed, start, watch = self._observed, self._start, self._watch_of_store
-        for clean_up in (observed.close, start.close, watch.close, self._runner.close_instances, self._spout.close):
+        for clean_up in (
+            observed.close,
+            start.close,
+            watch.close,
+            self._runner.close_instances,
+            self._checkpoints.close,
+        ):
             try:
                 clean_up()
             except (Exception, SystemExit):  # `await_termination` must return in any case

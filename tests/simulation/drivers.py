@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.loop import WaveLoop
-from anchorbolt.engine.driver.spout_of_run import spout_and_sources
+from anchorbolt.engine.driver.parts_of_run import checkpoints_and_sources
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.sources.open_trees import check_spouts_left_out
@@ -59,7 +59,7 @@ def drive(world: World, name: str) -> None:
     if world.broker is not None:
         spouts = DriverSpouts(plan, world.clock, partial(SteppedHost, world))
     runner = SimulatedRunner(world, plan, spouts)
-    spout, own = spout_and_sources(plan, SimulatedFolder(world, CHECKPOINT), runner)
+    spout, own = checkpoints_and_sources(plan, SimulatedFolder(world, CHECKPOINT), runner)
     spout.recover(world.query_id)
     check_spouts_left_out(plan, spout.record)
     if plan.graph.stream_spouts or spouts is None:
@@ -123,7 +123,7 @@ class SteppedLoop(WaveLoop):
 
 
 def run_loop(
-    loop: WaveLoop, spout: CheckpointSpout, add: Callable[[WaveReport, CommittedWave], None] = lambda *_: None
+    loop: WaveLoop, spout: CheckpointCoordinator, add: Callable[[WaveReport, CommittedWave], None] = lambda *_: None
 ) -> None:
     """Run waves until the sources are empty. Raises the error that ends the run."""
     loop.open(spout, add, until_empty=True)
@@ -141,8 +141,8 @@ class _Query(Source):
         self._others = others
         self._number: int | None = None  # of the batch of the current wave
 
-    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
-        self._spout = spout
+    def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
+        self._checkpoints = checkpoints
 
     @property
     def is_empty(self) -> bool:
@@ -152,8 +152,8 @@ class _Query(Source):
         while not self.is_empty:
             if any(other.poll() for other in self._others) and self._world.choices.pick(2):
                 return False
-            self._spout.bind_query(_QUERY)
-            if not self._spout.is_committed(self._batch(self._world.acknowledged)):
+            self._checkpoints.bind_query(_QUERY)
+            if not self._checkpoints.is_committed(self._batch(self._world.acknowledged)):
                 self._number = self._world.acknowledged
                 return True
             self._world.acknowledge(self._world.acknowledged)

@@ -80,9 +80,9 @@ a commit stores tombstones as values
 
 # Recovery.
 a new driver does not raise the fences before it reads
-    checkpoint.spout._raise_fences: self._run.namespaces.raise_fence(fence) -> self._run.namespaces.heads()
+    checkpoint.coordinator._raise_fences: self._run.namespaces.raise_fence(fence) -> self._run.namespaces.heads()
 a new driver reads before it raises the fences
-    checkpoint.spout._raise_fences: self._run.namespaces.raise_fence(fence)
+    checkpoint.coordinator._raise_fences: self._run.namespaces.raise_fence(fence)
     -> (self._run.namespaces.heads(), self._run.namespaces.raise_fence(fence))[0]
 COMMITTING is not rolled forward
     checkpoint.recovery.plan_recovery: roll_forward[namespace] = verdict.winner -> leftovers.append(namespace)
@@ -109,15 +109,15 @@ a driver that cannot read the decision does not check whether it was overtaken
 
 # The waves.
 a fenced driver releases a fence that another driver holds too
-    checkpoint.spout._run_wave: self._run.log.abandon() -> pass
+    checkpoint.coordinator._run_wave: self._run.log.abandon() -> pass
 a driver releases a fence that another driver holds too
     checkpoint.decision_log.check_unchanged: self.abandon() -> pass
 a driver without a wave to run does not check whether a newer one has come
     checkpoint.decision_log.check_not_overtaken: self._check_claim(...) -> pass
 a driver that misses a batch does not check whether a newer one committed it
-    checkpoint.spout.is_committed: self._run.log.check_unchanged(...) -> pass
+    checkpoint.coordinator.is_committed: self._run.log.check_unchanged(...) -> pass
 a committed batch is run again
-    checkpoint.spout.is_committed: batch.batch_id <= record.batch_id -> False
+    checkpoint.coordinator.is_committed: batch.batch_id <= record.batch_id -> False
 the copy is written before the decision
     checkpoint.decision_log.decide: self.write(record) <-> self.copy(record)
 namespaces commit before the decision is durable
@@ -153,9 +153,10 @@ the time of losses begins anew with each of them
 a round is tried again at once after a loss
     checkpoint.losses.bear: sleep(pause_s) -> pass
 tuples are suspected as soon as an executor is lost
-    checkpoint.spout._run_wave: transaction.suspects_tuples = losses.is_used_up -> transaction.suspects_tuples = True
+    checkpoint.coordinator._run_wave: transaction.suspects_tuples = losses.is_used_up
+    -> transaction.suspects_tuples = True
 tuples are never suspected of ending their executors
-    checkpoint.spout._run_wave: transaction.suspects_tuples = losses.is_used_up -> pass
+    checkpoint.coordinator._run_wave: transaction.suspects_tuples = losses.is_used_up -> pass
 tuples are suspected of what they cannot have done
     engine.driver.rounds._suspected: current.suspects_tuples and error.while_running -> current.suspects_tuples
 a lost executor starts the search for a tuple

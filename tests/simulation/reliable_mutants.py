@@ -35,7 +35,7 @@ trees do not move
 the trees of an acker that is not needed any more are not read
     engine.sources.open_trees.open_trees: record.parallelism.get(ACKER_ID, 0) -> plan.wiring.ackers
 a driver does not record that it adds ackers
-    checkpoint.spout._record_ackers: ackers > _ -> False
+    checkpoint.coordinator._record_ackers: ackers > _ -> False
 
 # The rounds of a wave.
 a round with failed trees is decided under the policy exclude
@@ -106,7 +106,7 @@ the messages of open trees whose spout is left out are acked for nobody
 open trees time out although their spout is left out
     tracking.in_flight.inherit: component not in absent -> True
 the last record of a run keeps acks that are confirmed
-    checkpoint.spout.keep_acked: self._write_again(...) -> pass
+    checkpoint.coordinator.keep_acked: self._write_again(...) -> pass
 
 # What the source is told.
 messages whose ids are equal in Python are one

@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.progress import track
 
 from anchorbolt.bolts import sink
-from anchorbolt.checkpoint import losses, namespaces, spout
-from anchorbolt.engine.driver import spout_of_run
+from anchorbolt.checkpoint import coordinator, losses, namespaces
+from anchorbolt.engine.driver import parts_of_run
 from anchorbolt.engine.sources import hosted_spout
 from anchorbolt.engine.task import bolt_task, spout_task
 from anchorbolt.faults.points import observe
@@ -173,10 +173,10 @@ def _in_one_thread(world: World) -> Iterator[World]:
             mock.patch.object(namespaces, "ThreadPoolExecutor", return_value=pool),
             mock.patch.object(bolt_task, "uuid", numbered),
             mock.patch.object(spout_task, "uuid", numbered),
-            mock.patch.object(spout, "sleep", side_effect=lambda _: world.step("waits")),
+            mock.patch.object(coordinator, "sleep", side_effect=lambda _: world.step("waits")),
             mock.patch.object(losses, "sleep", side_effect=lambda _: _wait_after_a_loss(world)),
             mock.patch.object(
-                spout_of_run, "RetryPolicy", return_value=RetryPolicy(0)
+                parts_of_run, "RetryPolicy", return_value=RetryPolicy(0)
             ),  # no driver waits for the store
             mock.patch.object(hosted_spout, "time", SimpleNamespace(monotonic=world.clock)),
             mock.patch.object(spout_task, "_FIRST_CAPACITY", 2),

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import anchorbolt
-from anchorbolt.checkpoint.spout import RecoveryReport
+from anchorbolt.checkpoint.coordinator import RecoveryReport
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.cli.run.job_loading import load_topology
 from anchorbolt.cli.run.progress import Display, Progress

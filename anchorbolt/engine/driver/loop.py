@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
 from anchorbolt.checkpoint.ports import Batch
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.wave_report import WaveReport, summarise
 
@@ -55,12 +55,12 @@ class WaveLoop:
         """Return the id of the streaming query at the checkpoint location, or an empty string."""
         return next((found for source in self._sources if (found := source.query_id())), "")
 
-    def open(self, spout: CheckpointSpout, add: WaveCommitted, *, until_empty: bool) -> None:
-        """Open the sources, after the spout has recovered. The loop calls `add` after each committed wave."""
-        self._spout, self._add, self._until_empty = spout, add, until_empty
+    def open(self, checkpoints: CheckpointCoordinator, add: WaveCommitted, *, until_empty: bool) -> None:
+        """Open the sources, after the coordinator has recovered. The loop calls `add` after each committed wave."""
+        self._checkpoints, self._add, self._until_empty = checkpoints, add, until_empty
         try:
             for source in self._sources:
-                source.open(spout, self.wake, until_empty=until_empty)
+                source.open(checkpoints, self.wake, until_empty=until_empty)
         except BaseException as error:
             self._close(error)
             raise
@@ -100,7 +100,7 @@ class WaveLoop:
             return Step.RAN
         ends = self._until_empty or any(source.is_over for source in self._sources)
         if ends and not self._is_draining and all(source.is_empty for source in self._sources):
-            self._spout.check_not_overtaken()
+            self._checkpoints.check_not_overtaken()
             self._drain()  # a spout may be about to emit
             return Step.RAN
         self._rest()
@@ -176,11 +176,11 @@ class WaveLoop:
             source.rest()
 
     def _run_wave(self) -> None:
-        spout, batch = self._spout, None
+        checkpoints, batch = self._checkpoints, None
         try:
             for source in self._sources:
-                batch = source.next(spout.record, batch)
-            record = spout.record
+                batch = source.next(checkpoints.record, batch)
+            record = checkpoints.record
             wave = self._committed(batch or Batch(record.query_id, record.batch_id, record.offsets_digest))
             report = summarise(wave)
             for source in self._sources:
@@ -188,11 +188,11 @@ class WaveLoop:
             self._add(report, wave)
         finally:
             for source in self._sources:
-                source.end(spout.record.txid)
+                source.end(checkpoints.record.txid)
 
     def _committed(self, batch: Batch) -> CommittedWave:
         try:
-            return self._spout.run_wave(batch)
+            return self._checkpoints.run_wave(batch)
         except Exception as error:
             explained: BaseException = error
             for source in self._sources:

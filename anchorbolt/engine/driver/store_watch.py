@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
-from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, StateUnavailable
 
@@ -24,13 +24,13 @@ _END_S = 1.0
 class StoreWatch:
     """Reads the generation of the topology's driver on a thread of its own, until it is closed."""
 
-    def __init__(self, plan: ExecutionPlan, spout: CheckpointSpout, on_loss: Callable[[], object]) -> None:
-        """Watch the store for a checkpoint spout, also while it recovers.
+    def __init__(self, plan: ExecutionPlan, checkpoints: CheckpointCoordinator, on_loss: Callable[[], object]) -> None:
+        """Watch the store for a coordinator, also while it recovers.
 
-        `on_loss` is called once, on the thread, if the spout has lost the topology that it had claimed.
+        `on_loss` is called once, on the thread, if the coordinator has lost the topology that it had claimed.
         """
         self._plan = plan
-        self._spout = spout
+        self._checkpoints = checkpoints
         self._on_loss = on_loss
         self._generation: int | None = None
         self._closed = threading.Event()
@@ -41,7 +41,7 @@ class StoreWatch:
         self._thread.start()
 
     def claimed(self, generation: int) -> None:
-        """Note that the spout has recovered with this generation."""
+        """Note that the coordinator has recovered with this generation."""
         self._generation = generation
 
     @property
@@ -79,7 +79,7 @@ class StoreWatch:
         if self._generation in (None, generation):
             return
         try:
-            self._spout.check_not_overtaken()
+            self._checkpoints.check_not_overtaken()
         except AnchorboltError as error:
             if not self._closed.is_set():
                 self.loss = error

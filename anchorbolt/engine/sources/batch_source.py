@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import Batch
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.wave_report import WaveReport
@@ -52,9 +52,9 @@ class BatchSource(Source):
         self._was_asked = False  # whether the coordinator was asked for another batch at the last poll
         self._is_draining = False
 
-    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
-        self._spout, self._until_empty = spout, until_empty
-        self._pipeline.open(spout)
+    def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
+        self._checkpoints, self._until_empty = checkpoints, until_empty
+        self._pipeline.open(checkpoints)
 
     def poll(self) -> bool:
         """Fill the pipeline; return whether a batch is in flight.
@@ -108,4 +108,4 @@ class BatchSource(Source):
 
     def finished(self) -> None:
         if not self._pipeline.waits:
-            self._spout.end_batches()
+            self._checkpoints.end_batches()

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.checkpoint.ports import Batch, Round
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.replays import Replays
 from anchorbolt.engine.sources.source import Source
@@ -120,9 +120,9 @@ class Feeders(Source):
         self._is_held = False  # in a pause, or at the end
         self._taken: dict[str, list[tuple[object, ...]]] = {}
 
-    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
+    def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
         """Settle the batches that an earlier run took."""
-        self.end(spout.record.txid)
+        self.end(checkpoints.record.txid)
         for each in self._spouts.values():
             each.on_feed = wake
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.letter_store import LetterStore, letters_of
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.wave_report import WaveReport
@@ -39,11 +39,11 @@ class Replays(Source):
         self.current = ""  # the name of the letters that the current wave replays; empty if none
         self._rows: dict[TaskKey, list[SourceRows]] = {}
 
-    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
+    def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
         """Move away the letters that a decision has replayed here, if an earlier run could not."""
         for place in self._places:
-            if place in spout.record.replayed:
-                self._letters.finish(spout.record.replayed[place])
+            if place in checkpoints.record.replayed:
+                self._letters.finish(checkpoints.record.replayed[place])
 
     @property
     def known(self) -> Mapping[str, str]:

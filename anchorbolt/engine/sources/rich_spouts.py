@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.sources.left_out import LeftOut, verdicts_of
@@ -102,7 +102,7 @@ class RichSpouts(Source):
         for host in self._hosts.values():
             host.tell = tell
 
-    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
+    def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
         """Open all spouts in parallel.
 
         First open the tasks that repeat acks of earlier runs. Otherwise another task could receive a message that such
@@ -113,8 +113,8 @@ class RichSpouts(Source):
             Fenced: Another run has committed meanwhile, with more ackers.
             StateError: The open trees cannot be read from the store, or are damaged.
         """
-        self._spout, self._wake = spout, wake
-        self._inherit(spout.record)
+        self._checkpoints, self._wake = checkpoints, wake
+        self._inherit(checkpoints.record)
         first = [host for (_, index), host in self._hosts.items() if index == 0 and host.acks_again]
         others = [host for host in self._hosts.values() if host not in first]
         for hosts in (first, others):
@@ -285,11 +285,11 @@ class RichSpouts(Source):
 
     def rest(self) -> None:
         """Remove the acks from the record once the sources have confirmed all of them."""
-        if self._spout.record.acked and not self.book.awaits_sources:
-            self._spout.keep_acked(self.book.unconfirmed())
+        if self._checkpoints.record.acked and not self.book.awaits_sources:
+            self._checkpoints.keep_acked(self.book.unconfirmed())
 
     def finished(self) -> None:
-        self._spout.keep_acked(self.book.unconfirmed())
+        self._checkpoints.keep_acked(self.book.unconfirmed())
         self.check()  # a spout may have failed to close
 
     def intake(self, task: TaskKey) -> TaskIntake:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch, Round
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.engine.task.messages import Envelope
 
@@ -30,11 +30,11 @@ class Source:
         """Return the id of the streaming query at the checkpoint location, if this is one and has run before."""
         return ""
 
-    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
+    def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
         """Continue after the last decision.
 
         Args:
-            spout: The checkpoint spout, which has recovered.
+            checkpoints: The coordinator of the checkpoints, which has recovered.
             wake: Makes the loop call `poll` again. May be called on any thread.
             until_empty: Whether the run ends once all sources are empty.
 

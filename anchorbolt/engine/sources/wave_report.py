@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from anchorbolt.checkpoint.coordinator import CommittedWave
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.tracking.settlements import FailedTree, TaskMessages

@@ -20,10 +20,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import query_id_at
 from anchorbolt.checkpoint.ports import Batch, Round
-from anchorbolt.checkpoint.spout import CheckpointSpout, CommittedWave
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.wave_report import WaveReport
@@ -114,8 +114,8 @@ class QuerySource(Source):
     def query_id(self) -> str:
         return query_id_at(self._folder)
 
-    def open(self, spout: CheckpointSpout, wake: Callable[[], None], *, until_empty: bool) -> None:
-        self._spout, self._wake = spout, wake
+    def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
+        self._checkpoints, self._wake = checkpoints, wake
         interval = f"{self._plan.settings.checkpoint_interval_ms} milliseconds"
         try:
             self._known.record()
@@ -161,7 +161,7 @@ class QuerySource(Source):
             return False
         if self._batch is None:
             self._batch = self._looked_at(given)
-            if self._spout.is_committed(self._batch):
+            if self._checkpoints.is_committed(self._batch):
                 _log.info("batch %d is committed already and is skipped", given.batch_id)
                 self._give_back()
         return self._batch is not None
@@ -202,7 +202,7 @@ class QuerySource(Source):
     def explained(self, error: BaseException) -> BaseException:
         if self.frame is None or self._given is None:
             return error
-        batch_id, txid = self._given.batch_id, self._spout.record.txid + 1
+        batch_id, txid = self._given.batch_id, self._checkpoints.record.txid + 1
         if isinstance(error, WaveFailed):
             try:
                 self._source_files.check(batch_id, self._given.offsets, txid, failed=True)
@@ -257,7 +257,7 @@ class QuerySource(Source):
         self._wake()
 
     def _looked_at(self, given: MicroBatch) -> Batch:
-        self._spout.bind_query(given.query_id)
+        self._checkpoints.bind_query(given.query_id)
         try:
             given.offsets = offsets = self._folder.read(f"offsets/{given.batch_id}") or b""
         except OSError as error:
@@ -266,7 +266,7 @@ class QuerySource(Source):
                 f"{self._folder.location}: {error}. Make it readable, and start again."
             ) from error
         if local_path(self._folder.location) is not None and not self._folder.exists(_METADATA):
-            raise WaveFailed(self._location_gone(), txid=self._spout.record.txid + 1)
+            raise WaveFailed(self._location_gone(), txid=self._checkpoints.record.txid + 1)
         return Batch(given.query_id, given.batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
 
     def _give_back(self) -> None:
@@ -281,7 +281,7 @@ class QuerySource(Source):
         failure.__cause__ = error
         try:
             # If a newer driver has taken over, Spark fails with an error that does not say so.
-            self._spout.check_not_overtaken()
+            self._checkpoints.check_not_overtaken()
         except AnchorboltError as overtaken:
             overtaken.__cause__ = failure
             return overtaken
@@ -295,7 +295,7 @@ class QuerySource(Source):
     def _give_up_removed_spouts(self) -> None:
         if not self._known.keeps_removed:
             return
-        self._spout.check_not_overtaken()  # otherwise `give_up` would overwrite a newer driver's file
+        self._checkpoints.check_not_overtaken()  # otherwise `give_up` would overwrite a newer driver's file
         try:
             self._known.give_up()
         except OSError as error:
@@ -324,7 +324,7 @@ class QuerySource(Source):
                 " See its last output. Start again: the run resumes after the last committed wave."
             )
         text = str(error)
-        if lost := explained_loss(text, self._spout.record.txid):
+        if lost := explained_loss(text, self._checkpoints.record.txid):
             return lost
         if damaged := _INCOMPLETE.search(text):
             return (
@@ -341,7 +341,7 @@ class QuerySource(Source):
     def _location_gone(self) -> str:
         return (
             f"the checkpoint location {self._folder.location} was deleted or moved during the run. The state is "
-            f"at txid {self._spout.record.txid}. Put the location back. If it is lost, start again with another "
+            f"at txid {self._checkpoints.record.txid}. Put the location back. If it is lost, start again with another "
             "one, as docs/failures/checkpoint-location.md says."
         )
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from anchorbolt.checkpoint.coordinator import FAILURES_KEPT, RecoveryReport
 from anchorbolt.checkpoint.current_wave import FailedRound
-from anchorbolt.checkpoint.spout import FAILURES_KEPT, RecoveryReport
 from anchorbolt.config.masking import Masking
 from anchorbolt.engine.sources.wave_report import PHASES, WaveReport
 from anchorbolt.engine.task.messages import TaskReport

@@ -13,9 +13,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, DecisionLog
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
-from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.files import Folder
@@ -87,12 +87,12 @@ class Pipeline:
         self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
         self._is_open = False
 
-    def open(self, spout: CheckpointSpout) -> None:
+    def open(self, checkpoints: CheckpointCoordinator) -> None:
         """Continue after the last decision. Raises `SpoutError`, `TopologyError`, and the errors of the store."""
-        self._spout = spout
+        self._checkpoints = checkpoints
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
-        self._slots = Slots(self._log.load_batches(), spout.record.txid)
-        spout.begin_batches(waits=self.waits)
+        self._slots = Slots(self._log.load_batches(), checkpoints.record.txid)
+        checkpoints.begin_batches(waits=self.waits)
         self._coordinator = self._new_coordinator()
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
@@ -111,7 +111,7 @@ class Pipeline:
     @property
     def waits(self) -> bool:
         """Whether a batch of an earlier run is not committed yet. Its committers may have begun to commit it."""
-        return any(txid > self._spout.record.txid for txid in self._slots.found)
+        return any(txid > self._checkpoints.record.txid for txid in self._slots.found)
 
     def fill(self) -> bool:
         """Begin batches as long as possible; return False if `begins_no_more` has prevented one.
@@ -228,7 +228,7 @@ class Pipeline:
             return flight.metadata if flight.is_known else None
 
     def _last_committed(self) -> BatchMetadata:
-        batch = self._spout.record.batch
+        batch = self._checkpoints.record.batch
         return BatchMetadata.decode(batch) if batch else NO_BATCH
 
     def _begin(self, last: BatchMetadata) -> bool:
@@ -249,7 +249,7 @@ class Pipeline:
         with self._lock:
             self._flights[txid] = flight, None
             self._stored.pop(txid, None)
-        batch = BatchTry(flight.attempt, flight.fence, self._spout.record.txid, metadata.whole)
+        batch = BatchTry(flight.attempt, flight.fence, self._checkpoints.record.txid, metadata.whole)
         current = Round(txid, flight.fence, batch=batch, checks=self.checked == txid)
         processing = self._processing.start(current, partial(self._ended, flight))
         with self._lock:
@@ -257,7 +257,7 @@ class Pipeline:
         return True
 
     def _store(self, metadata: BatchMetadata) -> None:
-        slot = self._slots.slot_of(metadata.txid, self._spout.record.txid)
+        slot = self._slots.slot_of(metadata.txid, self._checkpoints.record.txid)
         self._log.write_batch(slot, metadata.encode())
 
     def _ended(self, flight: Flight) -> None:

@@ -17,7 +17,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Recovered(Event):
-    """The driver has started; see `anchorbolt.checkpoint.spout.RecoveryReport`."""
+    """The driver has started; see `anchorbolt.checkpoint.coordinator.RecoveryReport`."""
 
     action: str
     txid: int

@@ -8,9 +8,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from anchorbolt.checkpoint.coordinator import CommittedWave
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch
-from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.driver.loop import Step, WaveLoop
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.errors import Fenced, WaveFailed
@@ -32,7 +32,7 @@ class Calls(Source):
     def note(self, call: str) -> None:
         self.log.append(f"{self.name} {call}")
 
-    def open(self, spout: Any, wake: Callable[[], None], *, until_empty: bool) -> None:
+    def open(self, checkpoints: Any, wake: Callable[[], None], *, until_empty: bool) -> None:
         self.note("open")
         self.wake = wake
 
@@ -176,7 +176,7 @@ def test_the_error_of_a_source_ends_the_run_at_once_although_something_is_in_fli
 
 def test_all_sources_are_closed_if_one_cannot_be_opened() -> None:
     class Refuses(Calls):
-        def open(self, spout: Any, wake: Callable[[], None], *, until_empty: bool) -> None:
+        def open(self, checkpoints: Any, wake: Callable[[], None], *, until_empty: bool) -> None:
             raise Fenced("another driver has come")
 
     log: list[str] = []

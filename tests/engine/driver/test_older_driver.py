@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorbolt.bolts import ParquetSink
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator
 from anchorbolt.checkpoint.ports import Batch
-from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
@@ -115,8 +115,8 @@ def test_an_older_driver_that_misses_what_a_newer_one_committed_is_fenced_and_no
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = LocalCluster()
-    monkeypatch.setattr(CheckpointSpout, "close", lambda self: None)  # they go on
-    older = run(cluster, word_count(feeder("a")))._spout
+    monkeypatch.setattr(CheckpointCoordinator, "close", lambda self: None)  # they go on
+    older = run(cluster, word_count(feeder("a")))._checkpoints
     late = Batch(older.record.query_id, older.record.batch_id + 2)
     with pytest.raises(StateRegressed):
         older.is_committed(late)

@@ -13,7 +13,7 @@ from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, OutputCollector, Parqu
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.driver.spout_of_run import spout_and_sources
+from anchorbolt.engine.driver.parts_of_run import checkpoints_and_sources
 from anchorbolt.engine.local.runner import LocalRunner
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, InfrastructureLost, QueryChanged, StateRegressed
@@ -84,7 +84,7 @@ def test_a_location_whose_query_the_store_never_saw_is_refused(tmp_path: Path) -
     (tmp_path / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
     memory = MemoryStateProvider()
     plan = prepare_plan(word_count(feeder()), None, memory=memory, location=str(tmp_path))
-    spout, _ = spout_and_sources(plan, open_folder(str(tmp_path)), Mock(processing=None))
+    spout, _ = checkpoints_and_sources(plan, open_folder(str(tmp_path)), Mock(processing=None))
     with pytest.raises(QueryChanged):
         spout.recover("11111111-2222-3333-4444-555555555555")
     assert list(memory.namespaces()) == []

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorbolt.bolts import OutputCollector, ParquetSink
-from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator
 from anchorbolt.engine import RunHandle, RunStatus
 from anchorbolt.errors import BoltError, StateError, TopologyError, UnsupportedValue
 from anchorbolt.run.local_cluster import LocalCluster
@@ -297,7 +297,7 @@ def test_an_error_of_ours_that_a_bolt_raises_shows_only_the_bolts_own_lines() ->
 def test_await_termination_returns_although_cleaning_up_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(CheckpointSpout, "close", Mock(side_effect=TypeError("a fault of ours")))
+    monkeypatch.setattr(CheckpointCoordinator, "close", Mock(side_effect=TypeError("a fault of ours")))
     with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
         assert run(LocalCluster(), word_count(feeder("to be"))).status is RunStatus.FINISHED
     assert "a fault of ours" in caplog.text

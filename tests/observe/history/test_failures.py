@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.checkpoint.coordinator import CommittedWave
 from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
-from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.sources.wave_report import WaveReport, summarise
 from anchorbolt.observe.history.failures import has_failed, letter_of, reasons_in
 from anchorbolt.observe.history.records import MOST_BYTES, encoded, wave_record

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from anchorbolt.checkpoint import decision_log
-from anchorbolt.engine.driver.spout_of_run import spout_and_sources
+from anchorbolt.engine.driver.parts_of_run import checkpoints_and_sources
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task import emitter_task
 from anchorbolt.transactional.batches import pipeline
@@ -33,7 +33,7 @@ def drive_batches(world: BatchWorld, name: str) -> None:
     settings = settings_of(message_timeout_secs=0, max_spout_pending=world.new_pending(), dead_letter=world.dead_letter)
     plan = ExecutionPlan(topology, {WORLD: world}, settings, world.store, name, locations=SimulatedLocations(world))
     tasks = BatchTasks(world, plan)
-    spout, sources = spout_and_sources(plan, SimulatedFolder(world, CHECKPOINT), tasks)
+    spout, sources = checkpoints_and_sources(plan, SimulatedFolder(world, CHECKPOINT), tasks)
     spout.recover()
     run_loop(SteppedLoop(world, sources), spout, tasks.committed)
 

@@ -110,7 +110,7 @@ what an earlier try did to a key is not taken back
 
 # Tasks of a committer whose journals a later run needs.
 another number of tasks may commit a batch that is half committed
-    checkpoint.spout.begin_batches: if waits: ... -> pass
+    checkpoint.coordinator.begin_batches: if waits: ... -> pass
 a run that has not committed a waiting batch forgets who began to
     engine.sources.batch_source.finished: not self._pipeline.waits -> True
 """

@@ -6,8 +6,8 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from anchorbolt.checkpoint.coordinator import CommittedWave
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.runner import StageProgress

@@ -1,15 +1,15 @@
-"""Makes the checkpoint spout and the sources of a run on any engine from its plan."""
+"""Makes the coordinator of the checkpoints and the sources of a run on any engine from its plan."""
 
 from collections.abc import Sequence
 
 from anchorbolt.bolts.column_types import schema_of
+from anchorbolt.checkpoint.coordinator import CheckpointCoordinator
 from anchorbolt.checkpoint.decision import Inputs
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
-from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.engine.driver.rounds import Rounds
 from anchorbolt.engine.driver.runner import Runner
@@ -32,8 +32,10 @@ def _batch_spout_text(plan: ExecutionPlan) -> str:
     return "" if kind is None else f"{plan.wiring.batch_spout!r} ({kind.text})"
 
 
-def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tuple[CheckpointSpout, Sequence[Source]]:
-    """Return the checkpoint spout of a run, before it has read anything, and the run's sources, not yet open.
+def checkpoints_and_sources(
+    plan: ExecutionPlan, folder: Folder, runner: Runner
+) -> tuple[CheckpointCoordinator, Sequence[Source]]:
+    """Return the coordinator of a run, before it has read anything, and the run's sources, not yet open.
 
     `folder` is the streaming checkpoint location.
     """
@@ -76,4 +78,4 @@ def spout_and_sources(plan: ExecutionPlan, folder: Folder, runner: Runner) -> tu
     retries = plan.settings.max_batch_retries
     # A wave runs one extra round to find the tuple to leave out. A batch is left out in an extra last round.
     extra = int(plan.keeps_dead_letters and (bool(plan.wiring.batch_spout) or retries == 0))
-    return CheckpointSpout(run, retry, max_batch_retries=retries, extra_rounds=extra), sources
+    return CheckpointCoordinator(run, retry, max_batch_retries=retries, extra_rounds=extra), sources

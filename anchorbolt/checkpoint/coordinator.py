@@ -1,4 +1,6 @@
-"""The checkpoint spout `$checkpointspout`: drives every transaction through the topology, and recovers after a crash.
+"""The checkpoint coordinator: drives every transaction through the topology, and recovers after a crash.
+
+In Storm it is a spout, `$checkpointspout`, and its namespaces and messages keep this name.
 
 It runs the steps. `state_machine` lists the allowed steps, `recovery` and `startup` check the records and heads at a
 start, and a `Transaction` executes each step. The driver commits or rolls back the state of every task (`namespaces`),
@@ -69,7 +71,7 @@ class CommittedWave:
     commit_ms: float
 
 
-class CheckpointSpout:
+class CheckpointCoordinator:
     """Drives one topology's transactions, one at a time. Not thread-safe."""
 
     def __init__(self, run: Run, retry: RetryPolicy, *, max_batch_retries: int, extra_rounds: int = 0) -> None:
