@@ -16,7 +16,7 @@ from anchorbolt.spouts.message_ids import AckedMessages
 from anchorbolt.tracking.failed_messages import FailedMessages
 from anchorbolt.tracking.in_flight import InFlight, RootedChunk
 from anchorbolt.tracking.redelivery import DecidedPart, Redelivery
-from anchorbolt.tracking.settlements import Emitter, FailedMessage, Settlement, acked_of
+from anchorbolt.tracking.settlements import FailedMessage, Settlement, SpoutTask, acked_of
 from anchorbolt.tracking.sorted_roots import Roots
 from anchorbolt.tracking.verdict import Failure, Verdict
 
@@ -32,8 +32,8 @@ class LeftTree(NamedTuple):
 class Settled(NamedTuple):
     """The messages that a committed wave settles."""
 
-    of_wave: Mapping[Emitter, Settlement]
-    buried: Mapping[Emitter, int]  # the number of dead letters among the acked messages
+    of_wave: Mapping[SpoutTask, Settlement]
+    buried: Mapping[SpoutTask, int]  # the number of dead letters among the acked messages
     to_tell: Sequence[tuple[TaskKey, Settlement]]  # the acks and fails that each task passes to its source
 
 
@@ -69,7 +69,7 @@ class MessageBook:
         # By spout with stable message ids; includes a removed spout that has messages in flight.
         self._redeliveries: dict[str, Redelivery] = {}
         self._acked: dict[str, list[DecidedPart]] = {}  # by spout: the messages that the last decision acks
-        self._buried = Counter[Emitter]()  # messages that the last decision acks as dead letters
+        self._buried = Counter[SpoutTask]()  # messages that the last decision acks as dead letters
 
     def inherit(self, trees: Sequence[LeftTree], acked: Sequence[AckedMessages], now: float) -> Mapping[str, int]:
         """Take over the open trees of earlier runs, and the messages that their last decision acks.

@@ -13,7 +13,7 @@ from anchorbolt.tracking.sorted_roots import Roots, is_in, places_of
 Times = NDArray[np.float64]
 
 
-class OpenTrees:
+class EmissionTimes:
     """The emit times of messages with open trees: 16 bytes for each tree.
 
     Attributes:

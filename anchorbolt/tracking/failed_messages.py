@@ -7,7 +7,7 @@ from typing import Any
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.spouts.message_ids import id_key
-from anchorbolt.tracking.settlements import Emitter, FailedMessage, Settlement
+from anchorbolt.tracking.settlements import FailedMessage, Settlement, SpoutTask
 
 _MOST = 100_000  # limit of kept counts: they would grow forever if a source gives failed messages new ids
 
@@ -29,12 +29,12 @@ class FailedMessages:
         """Whether `is_dead` returns a failure for any message."""
         return any(self._is_too_often(failures) for failures, _ in self._failures.values())
 
-    def is_dead(self, emitter: Emitter, msg_id: Any) -> FailedMessage | None:
+    def is_dead(self, emitter: SpoutTask, msg_id: Any) -> FailedMessage | None:
         """Return the last failure of a message that has failed too often; None for any other message."""
         failures, last = self._failures.get(self._key(emitter, msg_id), (0, None))
         return last if self._is_too_often(failures) else None
 
-    def bury(self, settlements: Mapping[Emitter, Settlement]) -> list[DeadLetter]:
+    def bury(self, settlements: Mapping[SpoutTask, Settlement]) -> list[DeadLetter]:
         """Turn messages that fail for good in this wave into dead letters, which are acked instead of failed.
 
         The values of a message of an earlier wave are gone: it is left out when its source delivers it again.
@@ -59,7 +59,7 @@ class FailedMessages:
             settlement.failed = still_failed
         return letters
 
-    def settle(self, settlements: Mapping[Emitter, Settlement]) -> None:
+    def settle(self, settlements: Mapping[SpoutTask, Settlement]) -> None:
         """Count the failures of a committed wave, and forget the messages that it acked."""
         for emitter, settlement in settlements.items():
             for msg_id in settlement.acked if self._failures else ():
@@ -74,7 +74,7 @@ class FailedMessages:
     def _is_too_often(self, failures: int) -> bool:
         return failures > self._max_retries
 
-    def _key(self, emitter: Emitter, msg_id: Any) -> Key:
+    def _key(self, emitter: SpoutTask, msg_id: Any) -> Key:
         component, index = emitter
         return component, None if component in self._shared else index, id_key(msg_id)
 

@@ -12,8 +12,8 @@ import numpy as np
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.streams.ids import IdSource, ids_of
-from anchorbolt.tracking.emission_times import OpenTrees
-from anchorbolt.tracking.settlements import Emitter, FailedMessage, Settlement
+from anchorbolt.tracking.emission_times import EmissionTimes
+from anchorbolt.tracking.settlements import FailedMessage, Settlement, SpoutTask
 from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots, is_in, union_of
 from anchorbolt.tracking.verdict import Failure, Verdict
 
@@ -56,12 +56,12 @@ class InFlight:
         self._open = 0
         self._tasks = tasks
         self._inherited: dict[int, str] = {}  # by root: the spout
-        self._emission_times = OpenTrees()
+        self._emission_times = EmissionTimes()
         self._wave_since: float | None = None  # emit time of the wave's oldest message; None between two waves
         self._excluded: dict[int, Failure] = {}
         self._hopeless: set[int] = set()  # the excluded roots that must not be tried again
         self._verdicts: Sequence[Verdict] = ()
-        self._settlements: Mapping[Emitter, Settlement] | None = None
+        self._settlements: Mapping[SpoutTask, Settlement] | None = None
         self.expired: Roots = NO_ROOTS  # trees of earlier waves that time out in this wave
 
     def inherit(self, trees: Iterable[tuple[int, str]], now: float, absent: Container[str] = ()) -> None:
@@ -150,14 +150,14 @@ class InFlight:
             self._excluded.update(failed)
         return self._excludes and bool(failed)
 
-    def settlements(self) -> Mapping[Emitter, Settlement]:
+    def settlements(self) -> Mapping[SpoutTask, Settlement]:
         """Return the acks and fails of messages if the wave commits with its last round."""
         if self._settlements is None:
             failed = dict(self._excluded)
             for verdict in self._verdicts:
                 failed.update((failure.root, failure) for failure in verdict.failed if failure.msg_id is None)
             opened = union_of(verdict.opened for verdict in self._verdicts)
-            settled: defaultdict[Emitter, Settlement] = defaultdict(Settlement)
+            settled: defaultdict[SpoutTask, Settlement] = defaultdict(Settlement)
             for task, chunks in self._chunks.items():
                 for chunk, roots in chunks:
                     _settle_chunk(settled[self._tasks[task]], chunk, roots, opened, failed, self._hopeless)
@@ -165,7 +165,7 @@ class InFlight:
             self._settlements = settled
         return self._settlements
 
-    def settle(self, now: float) -> Mapping[Emitter, Settlement]:
+    def settle(self, now: float) -> Mapping[SpoutTask, Settlement]:
         """Return the acks and fails of messages. Call this when the wave has committed."""
         settlements = self.settlements()
         closed = union_of(map(_closed, self._verdicts))
@@ -180,7 +180,7 @@ class InFlight:
         self._keep_deadlines(opened, closed, now)
         return settlements
 
-    def _settle_earlier(self, settled: defaultdict[Emitter, Settlement]) -> None:
+    def _settle_earlier(self, settled: defaultdict[SpoutTask, Settlement]) -> None:
         """Settle the trees of earlier waves."""
         for verdict in self._verdicts:
             times = self._emission_times.times_of(verdict.completed).tolist()
@@ -201,7 +201,7 @@ class InFlight:
                     emitter = self._emitter(failure.root, failure.spout_task)
                     settled[emitter].failed.append(FailedMessage(unpack(failure.msg_id), *failure[1:4]))
 
-    def _emitter(self, root: int, spout_task: int) -> Emitter:
+    def _emitter(self, root: int, spout_task: int) -> SpoutTask:
         inherited = self._inherited.get(root)
         return self._tasks[spout_task] if inherited is None else (inherited, None)
 

@@ -18,7 +18,7 @@ _MOST_TREES = 100
 _MOST_CHARACTERS = 300
 
 
-Emitter = tuple[str, int | None]
+SpoutTask = tuple[str, int | None]
 """Id of a spout and index of its task; no index for a tree that an earlier run has opened."""
 
 
@@ -60,7 +60,7 @@ class FailedTree(NamedTuple):
     timed_out: bool = False
 
 
-def failed_trees(settlements: Mapping[Emitter, Settlement]) -> tuple[FailedTree, ...]:
+def failed_trees(settlements: Mapping[SpoutTask, Settlement]) -> tuple[FailedTree, ...]:
     """Return the first 100 messages of a wave that failed."""
     failed = ((spout, message) for (spout, _), settlement in settlements.items() for message in settlement.failed)
     return tuple(
@@ -75,7 +75,7 @@ def failed_trees(settlements: Mapping[Emitter, Settlement]) -> tuple[FailedTree,
     )
 
 
-def timed_out(settlements: Mapping[Emitter, Settlement]) -> Mapping[tuple[str, TaskKey], int]:
+def timed_out(settlements: Mapping[SpoutTask, Settlement]) -> Mapping[tuple[str, TaskKey], int]:
     """Return how many messages of a wave timed out, by their spout and the last task that held one of their tuples.
 
     The task is `("", -1)` if unknown.
@@ -98,7 +98,7 @@ class TaskMessages(NamedTuple):
 
 
 def messages_by_task(
-    settlements: Mapping[Emitter, Settlement], buried: Mapping[Emitter, int], now: float
+    settlements: Mapping[SpoutTask, Settlement], buried: Mapping[SpoutTask, int], now: float
 ) -> Mapping[TaskKey, TaskMessages]:
     """Return the settled messages of a wave, by the task that emitted them. `buried` counts the acked dead letters.
 
@@ -116,7 +116,7 @@ def messages_by_task(
     }
 
 
-def complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mapping[str, Distribution]:
+def complete_ms(settlements: Mapping[SpoutTask, Settlement], now: float) -> Mapping[str, Distribution]:
     """Return the times from emit to ack of the acked messages, by spout."""
     found: defaultdict[str, Distribution] = defaultdict(Distribution)
     for (component, _), settlement in settlements.items():
@@ -125,12 +125,12 @@ def complete_ms(settlements: Mapping[Emitter, Settlement], now: float) -> Mappin
     return found
 
 
-def acked_of(settlements: Mapping[Emitter, Settlement]) -> Counter[Emitter]:
+def acked_of(settlements: Mapping[SpoutTask, Settlement]) -> Counter[SpoutTask]:
     """Return the number of acked messages, by the spout and task that emitted them."""
     return Counter({emitter: len(settlement.acked) for emitter, settlement in settlements.items()})
 
 
-def by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Counter[str]:
+def by_spout(settlements: Mapping[SpoutTask, Settlement], count: Callable[[Settlement], int]) -> Counter[str]:
     """Add up what `count` returns, by spout."""
     counts = Counter[str]()
     for (component, _), settlement in settlements.items():
@@ -138,7 +138,9 @@ def by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlem
     return counts
 
 
-def report_of(settlements: Mapping[Emitter, Settlement], buried: Mapping[Emitter, int], now: float) -> dict[str, Any]:
+def report_of(
+    settlements: Mapping[SpoutTask, Settlement], buried: Mapping[SpoutTask, int], now: float
+) -> dict[str, Any]:
     """Return the fields of a wave's report about its messages."""
     acked = by_spout(settlements, lambda settlement: len(settlement.acked))
     for (component, _), number in buried.items():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk, StreamIntake
 from anchorbolt.streams.ids import ids_of
-from anchorbolt.tracking.emission_times import OpenTrees
+from anchorbolt.tracking.emission_times import EmissionTimes
 from anchorbolt.tracking.in_flight import InFlight
 from anchorbolt.tracking.settlements import Settlement
 from anchorbolt.tracking.sorted_roots import Roots
@@ -70,14 +70,14 @@ def test_a_tree_of_an_earlier_run_has_no_time() -> None:
     assert (settlement.acked, settlement.emitted_at) == (["m"], [])
 
 
-def kept(trees: OpenTrees, times: Mapping[int, float]) -> None:
+def kept(trees: EmissionTimes, times: Mapping[int, float]) -> None:
     """Keep the trees of a wave whose messages were emitted at these times, by root; others of it are complete."""
     chunks = [(roots_of(1), 0.0), *((roots_of(root), at) for root, at in times.items())]
     trees.keep(np.sort(roots_of(*times)), chunks)
 
 
 def test_times_of_open_trees_are_known_until_they_are_forgotten() -> None:
-    trees = OpenTrees()
+    trees = EmissionTimes()
     kept(trees, {9: 0.9, 3: 0.3, 5: 0.5, 7: 0.7})
     kept(trees, {4: 0.4})
     kept(trees, {})
@@ -91,7 +91,7 @@ def test_times_of_open_trees_are_known_until_they_are_forgotten() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.lists(st.integers(0, 200), max_size=8)), max_size=12))
 def test_the_times_of_open_trees_are_those_of_a_model(waves: list[tuple[int, list[int]]]) -> None:
-    trees, model, unused = OpenTrees(), dict[int, float](), ids_of(1, 500).tolist()
+    trees, model, unused = EmissionTimes(), dict[int, float](), ids_of(1, 500).tolist()
     for opened, closed in waves:
         wave = {root: float(root % 100) for root in (unused.pop() for _ in range(opened))}
         kept(trees, wave)
@@ -106,7 +106,7 @@ def test_the_times_of_open_trees_are_those_of_a_model(waves: list[tuple[int, lis
 
 
 def test_trees_that_stay_open_in_every_wave_are_kept_in_few_groups() -> None:
-    trees, waves = OpenTrees(), 2000
+    trees, waves = EmissionTimes(), 2000
     for wave in range(2, 2 + waves):
         kept(trees, {wave: float(wave)})
         assert len(trees._groups) <= 11
