@@ -102,9 +102,10 @@ class QuerySource(Source):
         self._is_draining = False
         self._changed = threading.Condition()
         self._given: MicroBatch | None = None  # the query's thread waits until this is None again, or all is closed
-        self._batch: Batch | None = None  # the same, after it was looked at
+        self._batch: Batch | None = None  # of `_given`, once `poll` has read its offsets
+        self._txid = -1  # of the current wave
         self._is_settled = False  # the wave with the micro-batch has committed
-        self._own_properties: Any = None  # of the loop's thread, which has those of the query's during a wave
+        self._own_properties: Any = None  # of the loop's thread, kept while it has those of the query
         self._closed_by: BaseException | None = None
         self._has_ended = threading.Event()
         self._ended_by: Exception | None = None
@@ -170,9 +171,10 @@ class QuerySource(Source):
         given = self._given
         if given is None or self._batch is None:
             return batch
+        self._txid = record.txid + 1
         self._own_properties = _properties_here(self._session)
         _set_properties(self._session, given.properties)
-        self._source_files.check(given.batch_id, given.offsets, record.txid + 1)
+        self._source_files.check(given.batch_id, given.offsets, self._txid)
         self._give_up_removed_spouts()
         self.frame = given.frame
         return self._batch
@@ -202,7 +204,7 @@ class QuerySource(Source):
     def explained(self, error: BaseException) -> BaseException:
         if self.frame is None or self._given is None:
             return error
-        batch_id, txid = self._given.batch_id, self._checkpoints.record.txid + 1
+        batch_id, txid = self._given.batch_id, self._txid
         if isinstance(error, WaveFailed):
             try:
                 self._source_files.check(batch_id, self._given.offsets, txid, failed=True)
