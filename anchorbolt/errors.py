@@ -1,8 +1,8 @@
-"""Every error that Anchorbolt raises on purpose, in one tree.
+"""All errors that Anchorbolt raises on purpose, in one class tree.
 
-All derive from `AnchorboltError`; those of state providers from `StateError`, those of encoding from
+All derive from `AnchorboltError`; errors of state providers from `StateError`, errors of encoding from
 `SerializationError`. Errors cross process boundaries, so each of them survives pickling with all its attributes. A
-message names what is wrong and ends with what to do next. It never contains a secret.
+message names the problem and ends with the next action. It never contains a secret.
 """
 
 from typing import Any
@@ -43,8 +43,8 @@ class AnchorboltError(Exception):
 
     Attributes:
         message: The whole message, same as `str(error)`.
-        found_late: Whether a value was refused with its buffer, after the tuple that it came from had been executed.
-            The engine then runs the wave again in a round that checks each emit.
+        found_late: Whether a value was refused with its buffer, after the `execute` that emitted it. The engine then
+            runs the wave again in a round that checks each emit.
     """
 
     found_late: bool = False
@@ -54,7 +54,7 @@ class AnchorboltError(Exception):
         self.message = message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Not by `__init__`, whose other arguments are not in `args`.
+        # Not by `__init__`: its other arguments are not in `args`.
         return Exception.__new__, (type(self), *self.args), dict(self.__dict__)
 
 
@@ -133,7 +133,7 @@ class BoltError(AnchorboltError):
 
 
 class CollectorClosed(AnchorboltError):
-    """A bolt or a spout called its collector when it must not, or on a thread of its own. The call had no effect.
+    """A bolt or a spout called its collector at a forbidden time or on a wrong thread. The call had no effect.
 
     Attributes:
         component: Id of the component.
@@ -177,14 +177,14 @@ class WaveFailed(AnchorboltError):
 class WorkerLost(WaveFailed):
     """A worker process ended before its tasks had reported: it was killed, or crashed, or a bolt ended it.
 
-    Raised also if executors were lost so often in one wave that a tuple of it is suspected of ending them.
+    Also raised if executors were lost so often in one wave that one of its tuples is the suspected cause.
     """
 
 
 class InfrastructureLost(WaveFailed):
-    """Spark or the network lost something that a round needed: an executor, what it had shuffled, a connection.
+    """Spark or the network lost something that a round needed: an executor, its shuffle files, a connection.
 
-    The batch is not to blame: the wave is tried again for as long as `topology.message.timeout.secs`.
+    The batch is not the cause: the wave is tried again for up to `topology.message.timeout.secs`.
 
     Attributes:
         while_running: Whether Spark suspects that a task ended its executor; the task may as well have been a victim.
@@ -200,7 +200,7 @@ class FaultInjected(AnchorboltError):
 
 
 class QueryChanged(AnchorboltError):
-    """The state was computed by another streaming query than the one that starts now."""
+    """The state was computed by a different streaming query than the starting one."""
 
 
 class MigrationRefused(AnchorboltError):
@@ -223,14 +223,14 @@ class StateUnavailable(StateError):
     """The store could not be reached, or did not answer in time. The call may or may not have had its effect.
 
     Attributes:
-        waits_for: What a run waits for until the call succeeds.
+        waits_for: Names the service that a run waits for, for messages, such as "the state store".
     """
 
     waits_for = "the state store"
 
 
 class SinkUnavailable(StateUnavailable):
-    """A task of a sink could not write its rows: its disk is full, or it may not write there."""
+    """A sink's output or outbox, or the dead letters, could not be reached, read or written."""
 
     waits_for = "the sink"
 
@@ -248,7 +248,7 @@ class SourceUnavailable(StateUnavailable):
 
 
 class Fenced(StateError):
-    """A call carried a fence lower than the namespace's: a newer driver, or a newer round, has taken over."""
+    """A call had a lower fence than the namespace: a newer driver, or a newer round, has taken over."""
 
 
 class StaleAttempt(StateError):

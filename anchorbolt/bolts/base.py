@@ -20,8 +20,8 @@ S = TypeVar("S", bound=State)
 class FailedException(Exception):
     """Raised by a bolt's `execute` to fail its tuple, as `collector.fail` does. Any other exception fails the wave.
 
-    In a topology without rich spouts this one fails the wave, too. With `topology.acker.executors: 0` it has no effect
-    if all spouts are rich, and fails the wave otherwise.
+    In a topology without rich spouts this exception fails the wave too. With `topology.acker.executors: 0` it has no
+    effect if all spouts are rich, and fails the wave otherwise.
     """
 
 
@@ -45,8 +45,8 @@ class Bolt(ABC):
     def get_component_configuration(self) -> Mapping[str, Any]:
         """Return settings of this bolt. Called once, while the topology is built.
 
-        `topology.tick.tuple.freq.secs` is the only one that a bolt can set: the time between its tick tuples, in
-        seconds. See `Tuple.is_tick`.
+        A bolt can set only `topology.tick.tuple.freq.secs`: the time between its tick tuples, in seconds. See
+        `Tuple.is_tick`.
         """
         return {}
 
@@ -60,8 +60,8 @@ class Bolt(ABC):
 class BaseRichBolt(Bolt):
     """A bolt without state that anchors and acks its tuples itself.
 
-    The worker keeps the instance. It may see any later wave of its task, or none, and a round that is run again. So use
-    its attributes only as a cache, and never for tuples.
+    The worker keeps the instance, which may get any later waves of its task, or none, and may get a repeated round. So
+    use its attributes only as a cache, and never to keep tuples.
     """
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
@@ -99,7 +99,7 @@ class BaseStatefulBolt(Bolt, Generic[S]):
     state_schema_version: int = 1
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        """Called once for an instance, before `init_state`: there is no state yet."""
+        """Called once for an instance, before `init_state`. There is no state yet."""
 
     @abstractmethod
     def init_state(self, state: S) -> None:
@@ -116,19 +116,19 @@ class BaseStatefulBolt(Bolt, Generic[S]):
         """Called after the driver's decision, just before the state is committed.
 
         May be called again for the same txid after a crash, and on an instance that did not process the wave. The
-        engine drops updates that it makes to the state. Without an override the engine starts no job for it.
+        engine drops updates made to the state here. Without an override the engine starts no job for this hook.
         """
 
     def pre_rollback(self) -> None:
         """Called just before the state goes back to the last commit, on the task's current instance if it still exists.
 
-        Never called when the worker was killed. Without an override the engine starts no job for it.
+        Never called when the worker was killed. Without an override the engine starts no job for this hook.
         """
 
     def upcast(self, key: Any, value: Any, version: int) -> Any:
-        """Convert a value from the format of schema `version` to that of `version + 1`.
+        """Convert a value from the format of schema `version` to the format of `version + 1`.
 
-        Called when a read value was written under an older `state_schema_version`, once for each version in between.
+        Called when a value that is read was written under an older `state_schema_version`, once for each version step.
         The store keeps the old value until the bolt puts it again. Must be a pure function: it is called for each read
         of the value, also on instances for which `prepare` is not called. Never called for a value of the current
         version.
@@ -139,6 +139,6 @@ class BaseStatefulBolt(Bolt, Generic[S]):
         """Return the keys of the state that `execute(tup)` will read; they are fetched together for a whole blob.
 
         By default, the value by which the tuple was grouped (a tuple of values for several fields); no key without a
-        fields grouping. `execute` can still read other keys, each with a round trip of its own.
+        fields grouping. `execute` can still read other keys, with one round trip for each.
         """
         raise NotImplementedError  # never called: `wrapped_bolts` implements the default, column by column

@@ -28,13 +28,13 @@ class BaseBatchBolt(Bolt):
     The order of calls on an instance: `prepare`, any number of `execute`, `finish_batch`, `cleanup`. If the batch fails
     meanwhile, `finish_batch` is not called. A batch that is tried again has new instances.
 
-    A committer, and a bolt below a committer, executes in the processing phase the tuples that it gets there. The
-    instance is then pickled, and `finish_batch` is called on the unpickled one in the commit phase, perhaps in another
-    process. If it cannot be pickled after `prepare`, because it holds a connection for instance, its tuples are kept
-    instead, and all its hooks are called in the commit phase. So connect in `finish_batch`, or in `prepare`; a
-    connection that is opened in `execute` is refused.
+    A committer, and a bolt below a committer, executes the tuples of the processing phase in that phase. The instance
+    is then pickled, and `finish_batch` is called on the unpickled copy in the commit phase, perhaps in another process.
+    If the instance cannot be pickled after `prepare`, for example because it holds a connection, its tuples are kept
+    instead, and all its hooks are called in the commit phase. So connect in `finish_batch` or `prepare`; a connection
+    that is opened in `execute` is refused.
 
-    What `cleanup` emits is not sent.
+    Tuples emitted in `cleanup` are not sent.
     """
 
     def prepare(
@@ -54,13 +54,13 @@ class BaseBatchBolt(Bolt):
         """Process one tuple. If it raises, the batch fails and is tried again."""
 
     def finish_batch(self) -> None:
-        """Called when the task has all tuples of its batch; may emit.
+        """Called after all tuples of the task's batch; may emit.
 
-        It is called in the processing phase, or, on a committer and on a bolt below a committer, in the commit phase:
-        after all earlier batches have committed. Never called for a batch that failed. If it raises, the batch fails
-        and is tried again.
+        Called in the processing phase; on a committer, and on a bolt below a committer, in the commit phase, after all
+        earlier batches have committed. Never called for a batch that failed. If it raises, the batch fails and is tried
+        again.
         """
 
 
 class BaseTransactionalBolt(BaseBatchBolt):
-    """A `BaseBatchBolt`, under the name that it has in Storm's transactional topologies."""
+    """A `BaseBatchBolt`, under its name in Storm's transactional topologies."""

@@ -22,7 +22,7 @@ class BatchOutputCollector(OutputCollector):
     """
 
     def __init__(self, component: str, streams: Mapping[str, StreamDeclaration], flush: FlushRows) -> None:
-        """Called by the engine, never by a job. `flush` is that of `OutputCollector`."""
+        """Called by the engine, never by a job. `flush` is the argument of `OutputCollector`."""
         super().__init__(component, streams, flush, must_anchor=False)
         self.attempt: TransactionAttempt | None = None  # set by the engine for each batch
 
@@ -30,7 +30,7 @@ class BatchOutputCollector(OutputCollector):
         attempt, fields = self.attempt, self._streams[stream].fields
         if set(map(len, values)) == {len(fields)} and all(map(is_, map(_FIRST, values), repeat(attempt))):
             return
-        # A value of any other kind is not compared: its `==` may raise, or return an array.
+        # Do not compare a value of another type: its `==` may raise, or return an array.
         wrong = next(
             (
                 row

@@ -17,10 +17,10 @@ _FIRST_CAPACITY = 512
 
 FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
 CheckRow = Callable[[str, Any], None]
-"""Raises what sending a row of a stream would raise."""
+"""Raises the error that sending a row of a stream would raise."""
 
 Anchors = Tuple | bytes | Sequence[Tuple | bytes] | None
-"""What a bolt passes as anchors of an emit: tuples, or their handles."""
+"""The anchors of an emit: tuples, or their handles."""
 
 
 class OutputCollector:
@@ -28,8 +28,8 @@ class OutputCollector:
 
     Emitted values are sent when a buffer is full or the wave ends, so do not change them after the emit.
 
-    Call it only in `execute`, `init_state`, `pre_prepare` and `finish_batch`, on the thread that calls these. Any other
-    call raises `CollectorClosed`; `report_error` may be called always.
+    Call it only in `execute`, `init_state`, `pre_prepare` and `finish_batch`, on the thread that calls these hooks. Any
+    other call raises `CollectorClosed`; `report_error` may always be called.
     """
 
     accepts: type[Tuple] = Tuple
@@ -59,38 +59,38 @@ class OutputCollector:
         self._flush = flush
         self._must_anchor = must_anchor
         self.fail_has_effect = fail_has_effect
-        # Python reads attributes slowly from an object with more than 30 of them, so there is a `Gate` for some.
+        # Python reads attributes slowly from an object with more than 30 attributes, so a `Gate` holds some of them.
         self._gate = gate = Gate(
             component,
             {name: [] for name, stream in streams.items() if not stream.direct},
             {name: [] for name, stream in streams.items() if stream.direct},
         )
         self._buffers, self._direct = gate.buffers  # or `gate.checked_buffers`
-        self.basic: BasicOutputCollector | None = None  # that a basic bolt calls in its place
-        self._accepted: type[Tuple] | None = self.accepts  # what `ack` takes without a check
+        self.basic: BasicOutputCollector | None = None  # the collector that a basic bolt calls instead
+        self._accepted: type[Tuple] | None = self.accepts  # the class that `ack` accepts without a check
         self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)  # 0 in a round that checks each emit
-        self._wanted = dict(self._capacity)  # how many rows the next buffer is to hold
+        self._wanted = dict(self._capacity)  # number of rows for the next buffer
         self._check: CheckRow | None = None
-        self.refused_late: Exception | None = None  # what a buffer of this wave was refused for; for the engine
-        self.failed_tuple: Tuple | None = None  # the first that the bolt failed in this wave; for the engine
+        self.refused_late: Exception | None = None  # the error of a refused buffer of this wave; for the engine
+        self.failed_tuple: Tuple | None = None  # the first tuple that the bolt failed in this wave; for the engine
         self.emitted = 0
         self.errors_reported = 0
-        self.last_reported: tuple[float, str] | None = None  # of this wave: when and what; for the engine
-        self.failures_reported = 0  # of them those of tuples that failed
+        self.last_reported: tuple[float, str] | None = None  # of this wave: time and text; for the engine
+        self.failures_reported = 0  # of these, the errors of failed tuples
 
     def emit(self, values: Sequence[Any], *, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit a tuple.
 
         Args:
             values: One value per declared field.
-            anchors: The input tuples that this tuple results from; in a tracked topology also their handles. Required
-                in a topology with a stateful bolt.
+            anchors: The input tuples that this tuple results from, or in a tracked topology their handles. Required in
+                a topology with a stateful bolt.
             stream: The stream to emit to.
 
         Raises:
             TopologyError: The stream is not declared, a required anchor is missing, or an anchor is not a tuple.
 
-        A wrong number of values, or a value that cannot be sent or grouped by, is found when the buffer is sent. The
+        A wrong number of values, or a value that cannot be sent or grouped by, is detected when the buffer is sent. The
         engine then runs the wave again, and this call raises.
         """
         if type(anchors) is not Tuple and (anchors is not None or self._must_anchor):
@@ -120,8 +120,8 @@ class OutputCollector:
     def ack(self, tup: Tuple | bytes) -> None:
         """Acknowledge that a tuple has been processed.
 
-        When all tuples that descend from a spout's message are acked, the message is acked. `tup` may be the handle of
-        a tuple of an earlier wave.
+        A spout's message is acked when all tuples that descend from it are acked. `tup` may be the handle of a tuple of
+        an earlier wave.
 
         Raises:
             TopologyError: `tup` is neither a tuple nor a handle. In a tracked topology also if it was acked or failed
@@ -140,14 +140,14 @@ class OutputCollector:
         """
         self._gate.check("fail")
         if isinstance(tup, bytes):
-            return  # of an earlier wave: without trees nothing can fail it any more
+            return  # of an earlier wave: without trees it cannot fail any more
         if not isinstance(tup, Tuple):
             raise self._not_a_tuple("fail", tup)
         if self.failed_tuple is None and self.fail_has_effect:
             self.failed_tuple = tup
 
     def reset_timeout(self, tup: Tuple | bytes) -> None:
-        """Give the messages that a tuple descends from the whole time-out again. Raises the same errors as `ack`."""
+        """Restart the time-out of the messages that a tuple descends from. Raises the same errors as `ack`."""
         self._gate.check("reset_timeout")
         if not isinstance(tup, bytes | Tuple):
             raise self._not_a_tuple("reset_timeout", tup)
@@ -162,9 +162,10 @@ class OutputCollector:
         )
 
     def open(self, *, checks: bool = True) -> None:
-        """Let the bolt call it on this thread, until `close`. Called by the engine around each hook, never by a job.
+        """Allow the bolt's calls on this thread, until `close`. Called by the engine around each hook, never by a job.
 
-        Without `checks`, a call on another thread is not noticed, and does harm; so the process must have no others.
+        Without `checks`, a call on another thread is neither detected nor safe, so the process must have no other
+        threads.
         """
         self._gate.allow()
         if not checks:
@@ -184,7 +185,7 @@ class OutputCollector:
 
     def flush(self) -> None:
         """Send all buffers. Called by the engine at the end of a wave, never by a job."""
-        if self.refused_late is not None:  # the bolt caught it, and the rows of that buffer are lost
+        if self.refused_late is not None:  # the bolt caught the error, and the rows of that buffer are lost
             raise self.refused_late
         for buffers in self._gate.buffers:
             for stream, buffer in buffers.items():
@@ -194,7 +195,7 @@ class OutputCollector:
     def begin(self, check: CheckRow | None = None) -> None:
         """Start a wave with empty buffers. Called by the engine, never by a job.
 
-        With `check`, each emitted row is checked at once, so that what it raises is raised by that emit.
+        With `check`, each emitted row is checked at once, so that its emit raises the error.
         """
         for buffers in self._gate.buffers:
             for buffer in buffers.values():
@@ -210,7 +211,7 @@ class OutputCollector:
         self.failures_reported = 0
 
     def _send(self, stream: str, buffer: list[Any]) -> None:
-        """Send a buffer that is full. In a round that checks, called after each emit: check that row first."""
+        """Send a full buffer. In a round with checks, called after each emit: check that row first."""
         if self._check is not None:
             try:
                 self._check_width([buffer[-1][1]] if stream in self._gate.buffers[1] else buffer[-1:], stream)
@@ -307,7 +308,7 @@ class BasicOutputCollector:
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Emit a tuple. Raises the same errors as `OutputCollector.emit`."""
-        collector = self._collector  # repeats its `emit`: a call of it would cost about 60 ns a tuple
+        collector = self._collector  # repeats the code of `emit`: a call would cost about 60 ns a tuple
         try:
             buffer = self._buffers[stream]
         except KeyError:

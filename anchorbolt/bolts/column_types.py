@@ -1,7 +1,7 @@
-"""The types of a sink's columns: inferred from values, joined over waves, and as files have them. Pure.
+"""The types of a sink's columns: inferred from values, joined over waves, and adapted to files. Pure.
 
-A type is Arrow's. `null` in it stands for what no value has told yet: of a column with only None, of the elements of
-empty lists, of a name in a dict with only None. It fits anything that comes later. docs/sinks.md has a table.
+Types are Arrow's. `null` stands for a type that is still unknown: of a column with only None, of the elements of empty
+lists, of a dict's name with only None. Any later type fits it. docs/sinks.md has a table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _MOST_NAMES = 1000
-_DIGITS, _SCALE = 38, 18  # of a decimal, as Spark has them by default
+_DIGITS, _SCALE = 38, 18  # of a decimal, Spark's defaults
 _LIST_TYPES = (list, tuple, set, frozenset)
 _EVOLVED = {b"evolved": b"1"}
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -36,15 +36,15 @@ class Misfit(ValueError):
 
 
 def kinds_of(values: Iterable[Any]) -> set[type]:
-    """Return the Python types of values. With one run of each type it is faster than a set of all their types."""
+    """Return the Python types of values. Faster than a set of all their types if equal types are adjacent."""
     return {kind for kind, _ in groupby(values, type)}
 
 
 def type_of(values: Sequence[Any]) -> pyarrow.DataType:
     """Return the type that a column of these values gets. Raises `Misfit` if no type fits them all.
 
-    It is wide, so that other ordinary values fit as well: an int has 64 bits, a decimal 38 digits, 18 of them behind
-    the point unless a value needs more before it, and a time with a zone is one in UTC.
+    The type is wide, so that other ordinary values fit too: an int has 64 bits; a decimal has 38 digits, 18 of them
+    after the point unless a value needs more before it; a time with a zone is in UTC.
     """
     import pyarrow as pa
 
@@ -102,10 +102,10 @@ def _check_names(number: int) -> None:
 
 
 def joined(known: pyarrow.DataType, found: pyarrow.DataType) -> pyarrow.DataType:
-    """Return the type of a column in which there are values of both. Raises `Misfit`.
+    """Return the type of a column with values of both types. Raises `Misfit`.
 
-    A whole number fits among floats and decimals that came before it, not the other way round: files with whole
-    numbers cannot be read as others.
+    A whole number fits into an existing column of floats or decimals, but not the reverse: files with whole numbers
+    cannot be read as floats or decimals.
     """
     import pyarrow as pa
 
@@ -132,21 +132,21 @@ def joined(known: pyarrow.DataType, found: pyarrow.DataType) -> pyarrow.DataType
             values = joined(values, field.type)
         return pa.map_(joined(known.key_type, pa.string()), joined(known.item_type, values))
     if pa.types.is_decimal(known) and pa.types.is_decimal(found):
-        return known  # whether a value fits, its digits say
+        return known  # whether a value fits depends on its digits
     if pa.types.is_int64(found) and (pa.types.is_floating(known) or pa.types.is_decimal(known)):
         return known
     raise Misfit(f"the column has the type {known}, and the value {found}")
 
 
 def is_whole(kind: pyarrow.DataType) -> bool:
-    """Return whether no value can tell more of a type: it is neither unknown nor one that holds others."""
+    """Return whether a type is final: neither unknown nor nested."""
     import pyarrow as pa
 
     return not (pa.types.is_null(kind) or pa.types.is_nested(kind))
 
 
 def is_readable_as(old: pyarrow.DataType, new: pyarrow.DataType) -> bool:
-    """Return whether Spark reads files with the type `old` as `new`: it is the same, has more names, or is wider."""
+    """Return whether Spark reads files with the type `old` as `new`: `new` is equal, has more names, or is wider."""
     import pyarrow as pa
 
     is_type = pa.types
@@ -191,9 +191,9 @@ def grown(known: pyarrow.Schema, found: pyarrow.Schema) -> pyarrow.Schema:
 
 
 def in_file(kind: pyarrow.DataType) -> pyarrow.DataType | None:
-    """Return a column's type in a file, where a struct has only names with a type; None if it is left out.
+    """Return a column's type in a file, without the names of structs that have no type yet; None to omit the column.
 
-    Parquet has no struct without names, and a column whose type nobody knows would be in the way of its values.
+    Parquet has no struct without names, and a column of unknown type would conflict with later values.
     """
     import pyarrow as pa
 
@@ -210,7 +210,7 @@ def in_file(kind: pyarrow.DataType) -> pyarrow.DataType | None:
 
 
 def for_readers(kind: pyarrow.DataType) -> pyarrow.DataType:
-    """Return a type without what is unknown, with which Spark can read a file: text; as an element, an int."""
+    """Return a type with which Spark can read a file: unknown types become text, unknown element types an int."""
     import pyarrow as pa
 
     if pa.types.is_list(kind):
@@ -224,7 +224,7 @@ def for_readers(kind: pyarrow.DataType) -> pyarrow.DataType:
 
 
 def has_unknown_elements(kind: pyarrow.DataType) -> bool:
-    """Return whether a file with this type has lists or maps of elements without a type, which only numbers fit."""
+    """Return whether a file with this type has lists or maps with untyped elements, which only numbers fit."""
     import pyarrow as pa
 
     if pa.types.is_list(kind):
@@ -235,13 +235,13 @@ def has_unknown_elements(kind: pyarrow.DataType) -> bool:
 
 
 def array_of(values: Sequence[Any], kind: pyarrow.DataType, kinds: Set[type] | None = None) -> pyarrow.Array:
-    """Return a column of these values. Raises `Misfit` if one does not fit, or would lose a part of it.
+    """Return a column of these values. Raises `Misfit` if a value does not fit, or would lose a part.
 
-    `kinds` are the types that the values have in Python, if they are known.
+    `kinds` are the Python types of the values, if known.
     """
     import pyarrow as pa
 
-    lost: type | None = None  # what Arrow would take and change
+    lost: type | None = None  # a type that Arrow would accept and change
     if pa.types.is_string(kind):
         lost = bytes
     elif pa.types.is_binary(kind):
@@ -268,7 +268,7 @@ def array_of(values: Sequence[Any], kind: pyarrow.DataType, kinds: Set[type] | N
 
 
 def _stored(value: Any, kind: pyarrow.DataType) -> Any:
-    """Return a value as Arrow takes it for a type that is not its own: a UUID as text, for instance."""
+    """Convert a value to a form that Arrow accepts for a different type, such as a UUID to text."""
     import pyarrow as pa
 
     if value is None or pa.types.is_null(kind):
@@ -285,7 +285,7 @@ def _stored(value: Any, kind: pyarrow.DataType) -> Any:
 
 
 def schema_of(types: Iterable[tuple[str, pyarrow.DataType]], *, evolved: bool = False) -> bytes:
-    """Encode columns for the decision record; `evolved` if they are not those of the sink's first file."""
+    """Encode columns for the decision record; `evolved` if they differ from the sink's first file."""
     import pyarrow as pa
 
     data: bytes = pa.schema(list(types), _EVOLVED if evolved else None).serialize().to_pybytes()
@@ -293,12 +293,12 @@ def schema_of(types: Iterable[tuple[str, pyarrow.DataType]], *, evolved: bool = 
 
 
 def has_evolved(schema: pyarrow.Schema) -> bool:
-    """Return whether these columns, as `schema_of` encoded them, are not those of the sink's first file."""
+    """Return whether these columns, encoded by `schema_of`, differ from the sink's first file."""
     return bool(schema.metadata) and schema.metadata.items() >= _EVOLVED.items()
 
 
 def read_schema(data: bytes, component: str) -> pyarrow.Schema:
-    """Decode what `schema_of` returned; empty bytes have no columns. Raises `StateCorrupted`."""
+    """Decode the result of `schema_of`; empty bytes mean no columns. Raises `StateCorrupted`."""
     import pyarrow as pa
 
     if not data:

@@ -1,10 +1,10 @@
-"""Keeps a directory of Parquet files readable as one table, while a sink learns more of its columns.
+"""Keeps a directory of Parquet files readable as one table when the columns of a sink change.
 
-As long as all files have the same columns, there is nothing to do. Otherwise Spark takes the columns of a directory
-from its file `_common_metadata`, and reads as null a column, or a name of a struct, that a file does not have. So files
-need not be changed when columns are added. One thing no reader can bridge: lists whose elements had no type yet,
-because all were empty, and that turn out to hold something else than numbers. Those files are written again, once, when
-the type is known.
+If all files have the same columns, there is nothing to do. Otherwise Spark takes the columns of a directory from its
+file `_common_metadata`, and reads a column, or a name of a struct, that a file lacks as null. So files need not change
+when columns are added. There is one exception: files with lists that were all empty, so that their elements had no
+type, cannot be read together with lists of anything but numbers. Those files are rewritten once, when the type is
+known.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     import pyarrow
 
 COLUMNS = "_common_metadata"
-"""The file's name, which readers look for, or pass over."""
+"""The file's name. Readers use this file or ignore it."""
 
 _KNOWN = b"anchorbolt"  # in the file's metadata: the columns of each sink, encoded, by its id
 
 
 def tell_columns(folder: Folder, component: str, known: bytes, added: Mapping[str, bytes]) -> None:
-    """Have readers know the columns that the sink `component` has written so far. May be repeated.
+    """Publish to readers the columns that the sink `component` has written so far. May be repeated.
 
-    `added` has the columns of the wave's files by name, which are in the folder already.
+    `added` has the columns of the wave's files, which are already in the folder, by file name.
 
     Raises `OSError` if the folder cannot be read or written.
     """
@@ -68,7 +68,7 @@ def tell_columns(folder: Folder, component: str, known: bytes, added: Mapping[st
     try:
         for name, columns in sorted(by_sink.items()):  # several sinks may write to one directory
             together = grown(together, read_schema(columns, name))
-    except Misfit:  # no reader can join their files
+    except Misfit:  # no reader can read these files as one table
         together = now
     told = json.dumps({name: base64.b64encode(columns).decode() for name, columns in by_sink.items()})
     schema = pa.schema([(field.name, for_readers(field.type)) for field in together], {_KNOWN: told.encode()})
@@ -86,12 +86,12 @@ def _by_sink(data: bytes | None) -> dict[str, bytes]:
     try:
         told: dict[str, str] = json.loads((pq.read_schema(io.BytesIO(data)).metadata or {}).get(_KNOWN, b"{}"))
         return {name: base64.b64decode(columns) for name, columns in told.items()}
-    except (pa.ArrowException, OSError, ValueError):  # another program's, or damaged: write it anew
+    except (pa.ArrowException, OSError, ValueError):  # of another program, or damaged: write it anew
         return {}
 
 
 def _changed(before: pyarrow.Schema, types: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the types of the columns that files with the columns `before` have with elements without a type."""
+    """Return the known types of the columns whose elements are untyped in files with the columns `before`."""
     return {
         field.name: types[field.name]
         for field in before
@@ -107,7 +107,7 @@ def _give_type_to_elements(folder: Folder, name: str, types: Mapping[str, Any]) 
 
 
 def _with_types(data: bytes, types: Mapping[str, Any]) -> bytes | None:
-    """Return a file with these types of some columns; None if it has them already."""
+    """Rewrite a file with these types for some columns; return None if it already has them."""
     import pyarrow.parquet as pq
 
     schema = pq.read_schema(io.BytesIO(data))

@@ -1,8 +1,8 @@
 """Sinks: bolts at the end of a topology, with exactly-once output. Each sink uses an outbox.
 
 In the prepare phase each task of a sink writes its rows to a file at the checkpoint location. The decision
-names the files of the winning attempts. In the commit phase the driver publishes exactly these files, and does so
-again after a crash that follows the decision.
+names the files of the winning attempts. In the commit phase the driver publishes exactly these files, and publishes
+them again after a crash that follows the decision.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MOVES_AT_ONCE = 8
-_HERE = WorkerLocations(BaseLocation())  # what any process can open
+_HERE = WorkerLocations(BaseLocation())  # locations that any process can open
 _OF_DRIVER = ("locations", "_retry")  # attributes
 
 
@@ -39,13 +39,13 @@ class SinkFile:
     path: str
     rows: int  # number of rows in the file
     schema: bytes  # the columns, encoded: see `anchorbolt.bolts.column_types`
-    number: int = 1  # of the task's files in the wave
-    known: bytes = b""  # all columns that the sink has written up to this wave; set when the wave is published
+    number: int = 1  # of this file, among the task's files in the wave
+    known: bytes = b""  # all columns of the sink up to this wave; set when the wave is published
 
 
 @dataclass(frozen=True)
 class SinkRun:
-    """What the driver tells a sink when a run starts."""
+    """The driver's information for a sink at the start of a run."""
 
     topology: str
     component: str
@@ -53,7 +53,7 @@ class SinkRun:
     pending: Sequence[SinkFile]  # the files of that wave that may not be published yet; empty if it is committed
     check_claim: Callable[[], None]  # raises `Fenced` if a newer driver has taken over
     retry: RetryPolicy  # how long to wait while the output does not answer
-    locations: Locations = _HERE  # opens the places of files, with the run's credentials
+    locations: Locations = _HERE  # opens files with the run's credentials
 
 
 class SinkPublisher(Protocol):
@@ -72,12 +72,12 @@ class DataFrameSink(Bolt):
     """Passes each wave's rows to a function, as a Spark DataFrame together with the wave's txid.
 
     The engine calls the function on the driver, in the commit phase. After a crash it may call it again with the same
-    txid and the same rows. So the function must have one effect for each txid: it overwrites its earlier output for
-    that txid, or skips the call. It is not called for a wave without rows. If it raises, the run stops; the next run
-    calls it again.
+    txid and the same rows. So the function must be idempotent by txid: it overwrites its earlier output for that txid,
+    or skips the call. It is not called for a wave without rows. If it raises, the run stops; the next run calls it
+    again.
 
     Attributes:
-        locations: Opens the places of files, with the run's credentials. Set by the engine, on the driver and in tasks.
+        locations: Opens files with the run's credentials. Set by the engine, on the driver and in tasks.
     """
 
     locations: Locations = _HERE
@@ -89,9 +89,9 @@ class DataFrameSink(Bolt):
             function: Called as `function(dataframe, txid)`; the columns are the fields of the received tuples.
             schema: Types of all columns, or of some. The type of any other column is inferred from its values, once for
                 all waves: whole numbers as int64, decimals as decimal128(38, 18), times with a zone in UTC, dicts as
-                structs that get further names; None and empty lists fit anything. docs/sinks.md has the whole table.
-                A value that does not fit fails its tuple. Between two runs the schema may get new columns, and wider
-                types that Spark reads old files as; any other change is refused.
+                structs that can get more names; None and empty lists fit any type. docs/sinks.md has the whole table. A
+                value that does not fit fails its tuple. Between two runs the schema may get new columns, and wider
+                types with which Spark can read the old files; any other change is refused.
         """
         if not callable(function):
             raise TopologyError(
@@ -103,7 +103,7 @@ class DataFrameSink(Bolt):
         self.schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what stays on the driver: the function may hold a session or a connection."""
+        """Leave out the function, which stays on the driver: it may hold a session or a connection."""
         return {name: value for name, value in self.__dict__.items() if name not in _OF_DRIVER} | {
             "_function": never_called
         }
@@ -113,21 +113,22 @@ class DataFrameSink(Bolt):
         return ()
 
     def exclusive(self, topology: str, component: str) -> Sequence[str]:
-        """Return what no other sink of the topology may use: texts for an error message, compared as they are.
+        """Return names of resources that only one sink of the topology may use, such as `topic orders`.
 
-        Called when the topology is created, for each component that has the sink.
+        Called when the topology is created, for each component that uses the sink. Equal texts of two sinks are an
+        error.
         """
         return ()
 
     def begin_run(self, run: SinkRun) -> SinkPublisher:
-        """Return what publishes the waves of a run: by default the sink itself.
+        """Return the publisher for the waves of a run: by default the sink itself.
 
         Called by the driver when the run has claimed the topology, before anything is published. May raise.
         """
         return self
 
     def end_run(self) -> None:
-        """Called by the driver when a run has ended that `begin_run` began."""
+        """Called by the driver at the end of a run, if `begin_run` was called."""
 
     def outbox_columns(
         self, fields: Sequence[str], columns: Sequence[Sequence[Any]]
@@ -159,23 +160,23 @@ class DataFrameSink(Bolt):
 
         Only called if the file is gone, by a driver that starts without the checkpoint location that held the file.
         """
-        return False  # only the function's author knows what it has done
+        return False  # only the function's author knows its effects
 
 
 class ParquetSink(DataFrameSink):
     """Adds each wave's rows to a directory of Parquet files, exactly once.
 
-    The files are named `part-<txid>-<component>-<task>.parquet`; a file appears only when it is complete. If a task
-    learns more of a column's type in the middle of a wave, it has a second file, `…-<task>-2.parquet`. Read them with
-    `spark.read.parquet(path)`: if files have different columns, `_common_metadata` tells Spark all of them. A directory
-    belongs to one topology and to one history of its state: a run that starts over needs an empty directory.
+    The files are named `part-<txid>-<component>-<task>.parquet`; a file appears only when it is complete. If a column's
+    type changes in the middle of a wave, the task writes a second file, `…-<task>-2.parquet`. Read them with
+    `spark.read.parquet(path)`: if files have different columns, `_common_metadata` lists all columns for Spark. A
+    directory belongs to one topology and one history of its state: a run with a new state needs an empty directory.
     """
 
     _retry: RetryPolicy = NO_RETRY
     _written = b""  # the columns that this run has written into `_common_metadata`
 
     def __init__(self, path: str, *, schema: pyarrow.Schema | None = None) -> None:
-        """Create a sink that writes to the directory `path`: a path or a URI, as Spark takes it."""
+        """Create a sink that writes to the directory `path`: a path or a URI that Spark accepts."""
         if not isinstance(path, str) or not path:
             raise TopologyError(f"ParquetSink: path is {path!r}. Pass a directory, such as 'out/'.")
         super().__init__(never_called, schema=schema)
@@ -191,7 +192,7 @@ class ParquetSink(DataFrameSink):
         return (self.path,)
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
-        """Raise `TopologyError` if the wave's file already exists, although the wave is not decided yet."""
+        """Raise `TopologyError` if the wave's file already exists before the wave is decided."""
         name = self._file_name(txid, SinkFile(component, task_index, "", 0, b""))
         if self.locations.open(self.path).exists(name):
             raise TopologyError(
@@ -202,7 +203,7 @@ class ParquetSink(DataFrameSink):
             )
 
     def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None:
-        """Move the files to their final names, at most 8 at a time; skip those that an earlier call moved."""
+        """Move the files to their final names, at most 8 at a time; skip files that an earlier call moved."""
         folder = self.locations.open(self.path)
         if len(files) == 1:
             self._move(folder, txid, files[0])
@@ -240,7 +241,7 @@ class ParquetSink(DataFrameSink):
         return self.locations.open(self.path).exists(self._file_name(txid, file))
 
     def _try_to_tell_columns(self, folder: Folder, txid: int, files: Sequence[SinkFile]) -> None:
-        """Tell readers the columns of all files, and give lists of earlier files the type that is known now."""
+        """Publish the columns of all files to readers, and rewrite earlier files whose lists had no type."""
         first = files[0]
         added = {self._file_name(txid, file): file.schema for file in files}
         try:
@@ -260,5 +261,5 @@ class ParquetSink(DataFrameSink):
 
 
 def never_called(dataframe: Any, txid: int) -> None:
-    """Stand in for the function of a sink that has its own `publish`, or that is not on the driver."""
+    """Placeholder for the function of a sink with its own `publish`, or of a sink that is not on the driver."""
     raise AssertionError("a sink publishes on the driver, and one with its own publish without a function")

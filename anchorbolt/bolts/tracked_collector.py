@@ -1,4 +1,4 @@
-"""The collectors of a topology whose tuple trees are tracked: they keep what was acked and failed for the engine."""
+"""The collectors of a topology with tracked tuple trees: they keep the acked and failed tuples for the engine."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -34,9 +34,10 @@ class TrackedOutputCollector(OutputCollector):
     ) -> None:
         """Called by the engine, never by a job.
 
-        `task_index` is that of the collector's task. With `untracked_fail`, a failed tuple that belongs to no tree
-        fails the wave; otherwise, as in Storm, that has no effect. If not `strict`, a second ack or fail of a tuple,
-        and an anchor that was acked before, is accepted: the topology is tracked only now and then.
+        `task_index` is the index of the collector's task. With `untracked_fail`, failing a tuple that belongs to no
+        tree fails the wave; otherwise, as in Storm, it has no effect. Unless `strict`, a second ack or fail of a tuple,
+        and an anchor that was acked before, are accepted: in an untracked topology, only rounds that isolate failures
+        track tuples.
         """
         super().__init__(
             component, streams, lambda stream, rows: 0, must_anchor=must_anchor, fail_has_effect=fail_has_effect
@@ -46,7 +47,7 @@ class TrackedOutputCollector(OutputCollector):
         self._untracked_fail = untracked_fail
         self._strict = strict
         self._items: dict[str, list[Item]] = {stream: [] for stream in streams}
-        self.acked: list[Any] = []  # since the engine last took them
+        self.acked: list[Any] = []  # since the engine last read them
         self.failed: list[Anchor] = []
         self.reset: list[Anchor] = []
 
@@ -87,7 +88,7 @@ class TrackedOutputCollector(OutputCollector):
             self.failed_tuple = self.failed_tuple or tup
 
     def reset_timeout(self, tup: Tuple | bytes) -> None:
-        """Give all trees of a tuple, or of a handle, the whole time-out again."""
+        """Restart the time-out of all trees of a tuple, or of a handle."""
         self.reset.append(self._settled("reset_timeout", tup, 0))
 
     def begin(self, check: CheckRow | None = None) -> None:
@@ -114,7 +115,7 @@ class TrackedOutputCollector(OutputCollector):
         try:
             super()._send_all(stream, buffer)
         except BaseException:
-            self._items[stream] = []  # the rows are gone, too
+            self._items[stream] = []  # the rows are lost too
             raise
 
     def _deliver(self, stream: str, rows: list[Any]) -> int:
@@ -123,7 +124,7 @@ class TrackedOutputCollector(OutputCollector):
         return self._flush_tracked(stream, rows, items)
 
     def _roots(self, anchors: Any, stream: str) -> Item:
-        """Return the roots of the anchors. Raises `TopologyError` if one of them cannot be an anchor any more."""
+        """Return the roots of the anchors. Raises `TopologyError` if one of them is no longer valid as an anchor."""
         if type(anchors) is tuple or type(anchors) is list:
             receiver = self._receiver
             for anchor in anchors:
@@ -152,7 +153,7 @@ class TrackedOutputCollector(OutputCollector):
         return union(anchor.roots for anchor in handles if isinstance(anchor, _TRACKED))
 
     def _settled(self, method: str, given: object, status: int) -> Anchor:
-        """Return the tuple with this new status. Raises `TopologyError` if it is settled, or not this task's own."""
+        """Return the tuple with this new status. Raises `TopologyError` if it is settled, or of another task."""
         self._gate.check(method)
         anchor = self._handle(given) if isinstance(given, bytes) else given
         if type(anchor) is Tuple:  # of a wave that was not tracked, kept in the state: it belongs to no tree

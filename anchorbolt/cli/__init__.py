@@ -1,1 +1,1 @@
-"""The command line: parses arguments, prints results, maps errors to exit codes. `engine` and the tools do the work."""
+"""The command line: parses arguments, calls `engine` and the tools, prints results, maps errors to exit codes."""

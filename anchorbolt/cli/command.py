@@ -1,4 +1,4 @@
-"""Shared by all commands: declaration, output, errors, log and exit codes."""
+"""Common to all commands: declaration, output, errors, log and exit codes."""
 
 import functools
 import json
@@ -34,7 +34,7 @@ Overrides = Annotated[list[str] | None, option("--set", metavar="KEY=VALUE", hel
 
 
 def _without_types(params: list[Any]) -> list[Any]:
-    """Show a flag as a flag in the help: Typer 0.29 writes `<bool>` behind it."""
+    """Show a flag as a flag in the help: Typer 0.29 writes `<bool>` after it."""
     for each in params:
         if getattr(each, "is_flag", False):
             each.metavar = ""
@@ -55,7 +55,7 @@ class App(typer.Typer):
     """A group of commands; without a sub-command it prints its help."""
 
     def __init__(self, help: str | None = None, *, add_completion: bool = True) -> None:
-        # Typer's own tracebacks can show the values of variables, and so a password.
+        # Typer's own tracebacks can show the values of variables, such as a password.
         super().__init__(
             help=help, cls=_Group, no_args_is_help=True, add_completion=add_completion, pretty_exceptions_enable=False
         )
@@ -68,10 +68,10 @@ class App(typer.Typer):
 def with_exit_code(
     command: Callable[..., int], *, interrupted: str = "interrupted", failed: Mapping[str, Any] | None = None
 ) -> Callable[..., None]:
-    """Make a command for Typer of a function that returns an exit code and starts no topology.
+    """Convert a function that returns an exit code and starts no topology to a Typer command.
 
-    An error is printed to standard error; if `command` has a parameter `as_json`, and it is true, also to standard
-    output, as `{**failed, "error": …}`. `interrupted` is the message after Ctrl-C.
+    An error is printed to standard error; if `command` has a parameter `as_json` and it is true, it is also printed to
+    standard output, as `{**failed, "error": …}`. `interrupted` is the message after Ctrl-C.
     """
 
     @functools.wraps(command)
@@ -105,13 +105,13 @@ def print_line(text: str) -> None:
 
 
 def drop_output() -> None:
-    """Send standard output nowhere from now on: its reader has closed the pipe."""
+    """Discard all further standard output: its reader has closed the pipe."""
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def print_error(text: str) -> None:
-    """Write a message to standard error. Control characters, of a namespace's name for example, are escaped."""
+    """Write a message to standard error. Control characters, for example in a namespace's name, are escaped."""
     from anchorbolt.util.values import printable  # --help must not wait for this import
 
     sys.stderr.write("".join(f"{printable(line.expandtabs())}\n" for line in text.split("\n")))
@@ -119,9 +119,9 @@ def print_error(text: str) -> None:
 
 
 def set_up_logging(*, verbose: bool) -> None:
-    """Send log records to standard error: warnings, and with `verbose` Anchorbolt's own from INFO on.
+    """Send log records to standard error: warnings, and with `verbose` also Anchorbolt's records of level INFO.
 
-    A root logger that already has a handler stays as it is.
+    A root logger that already has a handler is not changed.
     """
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[_StandardError()]

@@ -26,7 +26,7 @@ app.command("ui")(ui)
 
 
 class LogFormat(str, Enum):
-    """What `anchorbolt run` shows: lines for people, or events for programs."""
+    """The output of `anchorbolt run`: lines for people, or events for programs."""
 
     TEXT = "text"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""The places of a run as a command opens them: without Spark, and so without its Hadoop settings."""
+"""Opens the locations of a run for a command: without Spark, and so without its Hadoop settings."""
 
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import ConfigError
@@ -11,7 +11,7 @@ ANOTHER_FILE_SYSTEM = (
 
 
 def checkpoint_folder(place: str | None, settings: Settings) -> Folder:
-    """Open the checkpoint location of runs: `place`, or the one that their configuration names.
+    """Open the checkpoint location of runs: `place`, or the location in their configuration.
 
     Raises `ConfigError` if no location is given, or if it does not exist.
     """
@@ -29,10 +29,10 @@ def checkpoint_folder(place: str | None, settings: Settings) -> Folder:
 
 
 def open_place(location: str) -> Folder:
-    """Open a place of a run. Whether a local one exists is left to the caller: the run may have to make it.
+    """Open a location of a run. A local location need not exist: the run may create it later.
 
-    Raises `ConfigError` if it is on another file system that does not answer, or that does not have it: then this
-    command may ask another store than the run.
+    Raises `ConfigError` if a remote file system does not answer, or does not have the location: then this command may
+    be using a different store than the run.
     """
     folder = open_folder(location)
     if local_path(folder.location) is not None:

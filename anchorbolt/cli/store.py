@@ -1,4 +1,4 @@
-"""The store of a command, from the same configuration as for a run."""
+"""The store of a command, from the same configuration as a run's."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from anchorbolt.state_backends.provider_factory import codecs_from, provider_fro
 
 
 def open_store(conf_file: Path | None, overrides: Sequence[str]) -> tuple[StateProvider, Settings, Codecs]:
-    """Return the store that a configuration names, with its settings and codecs.
+    """Return the configured store, with its settings and codecs.
 
     A user's classes may be in the current directory. Raises `ConfigError`, also for the provider `memory`.
     """

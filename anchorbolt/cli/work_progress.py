@@ -23,7 +23,7 @@ def shown_progress(*, wanted: bool = True) -> Iterator[Progress]:
         yield Progress()
         return
     shown = WorkProgress(Console(stderr=True))
-    with nullcontext() if shown.bars.disable else shown.bars:  # a disabled one would print an empty line in Rich 13
+    with nullcontext() if shown.bars.disable else shown.bars:  # if disabled, it prints an empty line in Rich 13
         yield shown
 
 

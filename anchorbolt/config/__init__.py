@@ -1,6 +1,6 @@
-"""A run's configuration: its keys, where the values come from, the checks, and the typed settings that result.
+"""A run's configuration: its keys, the sources of the values, the checks, and the resulting typed settings.
 
-`load_conf` is imported when it is first named: executors import `settings` and `secret`, and must not load PyYAML.
+`load_conf` is imported on first use: executors import `settings` and `secret`, and must not load PyYAML.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Declares a setting once, in a settings class: its key, its default and the values that it accepts.
 
-A settings class is a frozen dataclass that extends `Checked`. Its values are checked when an object is made, by the
+A settings class is a frozen dataclass that extends `Checked`. Its values are checked when an object is created, by the
 configuration or by Python code. Executors unpickle these classes, so this imports nothing but the standard library.
 """
 
@@ -19,30 +19,30 @@ class Accepted(NamedTuple):
 
     fits: Callable[[Any], bool]
     must_be: str
-    is_whole: bool = False  # a number such as 30.0 is read as 30, as Storm does it
+    is_whole: bool = False  # a number such as 30.0 is read as 30, as in Storm
 
 
 class Setting(NamedTuple):
     """A declared setting."""
 
-    field: str  # that holds it
-    key: str  # in a configuration
+    field: str  # the field's name
+    key: str  # the key in a configuration
     default: Any  # `dataclasses.MISSING` if it has none
     accepted: Accepted
 
 
 def setting(accepted: Accepted, default: Any = MISSING, key: str | None = None) -> Any:
-    """Return a dataclass field that holds a setting, with `key` if its key is not the field's name.
+    """Return a dataclass field for a setting; pass `key` if its key differs from the field's name.
 
-    It accepts None if None is its default.
+    The setting accepts None if None is its default.
     """
     return field(default=default, metadata=holds(accepted, key))
 
 
 def holds(accepted: Accepted, key: str | None = None) -> dict[str, Any]:
-    """Return the metadata of a field that holds a setting, for fields that `setting` cannot make.
+    """Return the metadata of a field for a setting, if `setting` cannot create the field.
 
-    Type checkers see the other arguments of `dataclasses.field`, as `kw_only`, only where that is called itself.
+    Type checkers recognise other arguments of `dataclasses.field`, such as `kw_only`, only in a direct call of it.
     """
     return {"key": key, "accepted": accepted}
 
@@ -56,22 +56,22 @@ class Checked:
 
 
 def declared(kind: type[Any]) -> Iterator[Setting]:
-    """Yield the settings that a class declares."""
+    """Yield the settings declared by a class."""
     for each in fields(kind):
         if accepted := each.metadata.get("accepted"):
             yield Setting(each.name, each.metadata["key"] or each.name, each.default, accepted)
 
 
 def by_key(*kinds: type[Any]) -> dict[str, Setting]:
-    """Return the settings that some classes declare, by key."""
+    """Return the settings declared by these classes, by key."""
     return {each.key: each for kind in kinds for each in declared(kind)}
 
 
 def check_value(declaration: Setting, value: Any, key: str) -> None:
-    """Raise `ConfigError` if a value does not fit. The message shows neither a password nor a mapping."""
+    """Raise `ConfigError` if a value does not fit. The message contains neither a password nor a mapping."""
     if (value is None and declaration.default is None) or declaration.accepted.fits(value):
         return
-    # A string with "@" may be a URL that holds a password.
+    # A string with "@" may be a URL with a password.
     hidden = is_password(key) or (isinstance(value, str) and "@" in value)
     is_scalar = value is None or isinstance(value, (bool, int, float, str))
     shown = shortened(value, 100) if is_scalar and not hidden else f"of type {type(value).__name__}"
@@ -104,7 +104,7 @@ def read_values(known: Mapping[str, Setting], given: Any, key: str = "") -> dict
 
 
 def unknown_key(key: str, known: list[str], advice: str) -> ConfigError:
-    """Return the error for an unknown key, which names the nearest known one."""
+    """Return the error for an unknown key; it names the most similar known key."""
     return ConfigError(f"unknown configuration key {key!r}.{did_you_mean(key, known)} {advice}", key=key)
 
 
@@ -124,7 +124,7 @@ def whole(low: int, high: int | None = None, *, unit: str | None = None, what: s
 
 
 def text(must_be: str, pattern: str = "(?s).+") -> Accepted:
-    """Accept strings that match a pattern as a whole; by default all but the empty string."""
+    """Accept strings that match a pattern completely; by default all except the empty string."""
     matches = re.compile(pattern).fullmatch
     return Accepted(lambda value: isinstance(value, str) and matches(value) is not None, must_be)
 

@@ -1,6 +1,6 @@
 """Reads a run's configuration, checks it, and fills in defaults. On the driver only: it imports PyYAML.
 
-A password becomes a `Secret` at once. Bolts do not see it, and no message shows it.
+A password becomes a `Secret` at once. Bolts do not get it, and no message contains it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from anchorbolt.util.messages import did_you_mean
 
 _KNOWN = [PROVIDER, PROVIDER_CONFIG, SPARK, *by_key(Settings), *STORM_KEYS]
 _PREFIXES = ("topology", "storm", "anchorbolt")
-_MISSPELT = 0.9  # a key of the author's own that is so similar to a known one, by `difflib`, is a misspelt one
+_MISSPELT = 0.9  # similarity by `difflib` from which an unknown key counts as a misspelt known key
 _NAME = Setting("name", PROVIDER, "sqlite", text("the name of a state provider"))
 _STORM_PROVIDERS = {
     "org.apache.storm.state.InMemoryKeyValueStateProvider": "memory",
@@ -30,21 +30,21 @@ _STORM_PROVIDERS = {
 
 
 class Configuration(Mapping[str, Any]):
-    """A checked configuration: as a mapping what bolts see in `prepare`, and typed as `settings`.
+    """A checked configuration: a mapping, which bolts get in `prepare`, and typed `settings`.
 
-    The mapping has every key of `docs/configuration.md`, defaults filled in, Storm's other keys and the job author's
-    own as they were given; no password of the state provider. Its `repr` shows the keys only.
+    The mapping has every key of `docs/configuration.md` with defaults filled in, and Storm's other keys and the job
+    author's own keys unchanged. It has no password of the state provider. Its `repr` shows only the keys.
 
     Attributes:
-        settings: The same for the framework, passwords included.
-        origins: Where each key that was given comes from: `file NAME`, `program` or `--set`; `file NAME and program`
-            for Spark's options from both. All other keys have their default.
+        settings: The same for the framework, including passwords.
+        origins: The source of each given key: `file NAME`, `program` or `--set`; `file NAME and program` for Spark's
+            options from both. All other keys have their default.
     """
 
     def __init__(
         self, values: Mapping[str, Any], settings: Settings, source: Mapping[str, Any], origins: Mapping[str, str]
     ) -> None:
-        """Called by `load_conf`; `source` is what was given, to be merged with more."""
+        """Called by `load_conf`; `source` is the given configuration, for merging with more keys."""
         self._values = dict(values)
         self.settings = settings
         self.origins = dict(origins)
@@ -71,12 +71,12 @@ def load_conf(
     Args:
         conf: Keys and values, which override those of `file`. A `Configuration` keeps its passwords.
         file: A YAML or JSON file.
-        overrides: Texts `key=value` from a command line, which override all else. A number, true, false, null, a list
-            `[…]`, a mapping `{…}` and a quoted text are read as YAML, any other text as it is. Inner keys of
-            `topology.state.provider.config` are dotted. Must not hold a password.
+        overrides: Texts `key=value` from a command line, which override everything else. A number, true, false, null, a
+            list `[…]`, a mapping `{…}` and a quoted text are read as YAML; any other text is used unchanged. Inner keys
+            of `topology.state.provider.config` are dotted. Must not hold a password.
 
     Returns:
-        The configuration. Reads the environment and the file that `passwordEnv` or `passwordFile` name.
+        The configuration. Reads the environment variable or file named by `passwordEnv` or `passwordFile`.
 
     Raises:
         ConfigError: The file cannot be read, a key is unknown, or a value does not fit.
@@ -97,7 +97,7 @@ def load_conf(
     seen |= {PROVIDER: provider.name, PROVIDER_CONFIG: _without_secrets(inner)}
     origins = {**dict.fromkeys(in_file, f"file {file}"), **dict.fromkeys(given, "program")}
     if in_file.get(SPARK) and given.get(SPARK):
-        origins[SPARK] = f"file {file} and program"  # they are merged
+        origins[SPARK] = f"file {file} and program"  # the options are merged
     if isinstance(conf, Configuration):
         origins |= conf.origins
     origins |= dict.fromkeys(map(overridden_key, overrides), "--set")
@@ -106,9 +106,9 @@ def load_conf(
 
 
 def _check_keys(keys: Iterable[str]) -> None:
-    """Raise `ConfigError` for an unknown key with one of our prefixes, and for Spark's own settings.
+    """Raise `ConfigError` for an unknown key with one of our prefixes, and for a setting of Spark.
 
-    All other keys are the job author's own.
+    All other keys belong to the job author.
     """
     for key in keys:
         if key in _KNOWN:
@@ -131,7 +131,7 @@ def _check_keys(keys: Iterable[str]) -> None:
 
 
 def _canonical_provider(name: str) -> str:
-    """Return a provider's name here: one of `PROVIDERS`, or the dotted name of a user's class."""
+    """Return Anchorbolt's name of a provider: one of `PROVIDERS`, or the dotted name of a user's class."""
     check_value(_NAME, name, PROVIDER)
     canonical = _STORM_PROVIDERS.get(name, name)
     if canonical in PROVIDERS or is_class_name(canonical):

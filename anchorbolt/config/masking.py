@@ -1,4 +1,4 @@
-"""Which texts of a configuration are secrets, so that no page, history or answer shows them. Pure."""
+"""Finds the secrets in a configuration, so that no page, history or answer shows them. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anchorbolt.config.secret import Secret
 
 MASK = "***"
 
-# Ends of keys that hold something else, such as where a secret is.
+# Ends of keys with other content, such as the location of a secret.
 _ELSE = r"(?i:env|file|path|location|class|provider|name|type|format|url|uri|enabled)$"
 
 _WORD_ENDS = r"(?:(?<=[a-z])|(?<=[A-Z])(?![A-Z]))(?![a-z])"  # `token` ends in `tokenValue`, but not in `tokenizer`
@@ -23,7 +23,7 @@ SECRET_KEY = re.compile(
     r"((?i:passwd|passphrase|password|passw|pwd|secret|token|credential|authorization|api.?key|access.?key|private.?key"
     rf"|account.?key)(?i:s?){_WORD_ENDS}.*|(?i:pass|auth|payload|dsn)$)"
 )
-"""A key with such a word holds a secret, unless its end says what else it holds, as `topology.ui.tokenEnv` does."""
+"""A key with such a word has a secret, unless its end shows other content, as in `topology.ui.tokenEnv`."""
 
 LOGIN_IN_URL = re.compile(r"(?<=://)[^/@\s]*@")
 
@@ -35,15 +35,15 @@ ASSIGNED = re.compile(
     (?!(?:true|false|none|null)\b)
     ((?<=")[^"]+ | (?<=')[^']+ | [^\s,;&"']+)"""
 )
-"""In a text, a name that says that it is a secret, and the secret, as in `password="…"` or `&sig=…`."""
+"""In a text, the name of a secret followed by the secret, as in `password="…"` or `&sig=…`."""
 
 _SHORTEST_SECRET = 4
-_SHORTEST_CUT = 100  # characters: no text is cut to less without a mark
+_SHORTEST_CUT = 100  # characters: no text is cut to fewer without a mark
 _MARKS_OF_CUTS = re.compile(r"(?:\n?(?:…|\.{3,}))+\n?")
 
 
 def secrets_in(value: Any, key: str = "") -> Iterator[str]:
-    """Yield the texts in a configuration that are secrets by their type or key, so that nothing else shows them."""
+    """Yield the texts in a configuration that are secrets by their type or key."""
     is_secret = SECRET_KEY.fullmatch(key)
     if isinstance(value, Secret):
         yield value.reveal()
@@ -62,23 +62,23 @@ def secrets_in(value: Any, key: str = "") -> Iterator[str]:
         found = [login.removesuffix("@").partition(":")[2] for login in LOGIN_IN_URL.findall(value)]
         for secret in [*found, *(secret.rstrip("\\") for _, secret in ASSIGNED.findall(value))]:
             yield secret
-            yield from {unquote(secret)} - {secret}  # as a client says it that has read it in a URL
+            yield from {unquote(secret)} - {secret}  # the form used by a client that has read it in a URL
 
 
 class Masking:
-    """Removes known secrets from texts, and the parts of them that stay where a text was cut.
+    """Removes known secrets from texts, and parts of secrets at a cut of a text.
 
-    A text may be cut before a `…` or `...`, after it, or, if it is long, at its start and end. There at most three
+    A text may be cut before or after a `…` or `...`, or, if it is long, at its start and end. At a cut, at most three
     characters of a secret stay.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """Texts of less than four characters are not removed: they are parts of other words."""
+        """Secrets of fewer than four characters are not removed: they are parts of other words."""
         hidden = {form for each in secrets for form in _forms(each)}
         self._secrets = [each for each in hidden if len(each) >= _SHORTEST_SECRET]
 
     def without_secrets(self, value: Any) -> Any:
-        """Return a value of JSON whose texts hold no secret. Names of fields and numbers are left as they are."""
+        """Return a JSON value with the secrets removed from its texts. Names of fields and numbers do not change."""
         if not self._secrets:
             return value
         if isinstance(value, str):
@@ -90,7 +90,7 @@ class Masking:
         return value
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Return from where to where the text holds a secret or a part that a cut left of it."""
+        """Return the start and end of each secret, or part of a secret at a cut, in the text."""
         starts, ends = _cuts(text)
         next_ends = (bisect_left(ends, start + _SHORTEST_SECRET) for start in starts)
         between = [(start, ends[at]) for start, at in zip(starts, next_ends, strict=True) if at < len(ends)]
@@ -114,27 +114,27 @@ class Masking:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """Yield a secret as texts hold it: whole, line by line, and as `repr` writes it."""
+    """Yield the forms of a secret in texts: whole, line by line, and as `repr` writes it."""
     yield secret
     yield from secret.splitlines()
     yield repr(secret)[1:-1]
 
 
 def _cuts(text: str) -> tuple[list[int], list[int]]:
-    """Return where a text may go on after a cut, and where it may end before one.
+    """Return the positions where a text may continue after a cut, and where it may end before a cut.
 
-    A short text without a mark is whole. It may well be equal to the beginning of a secret, as the name of a bolt.
+    A short text without a mark is whole. It may equal the beginning of a secret by chance, as the name of a bolt may.
     """
     starts, ends = ({0}, {len(text)}) if len(text) >= _SHORTEST_CUT else (set(), set())
     for mark in _MARKS_OF_CUTS.finditer(text):
-        # A line end beside a mark is `bounded`'s, or the secret's.
+        # A line end beside a mark comes from `bounded`, or belongs to the secret.
         ends |= {mark.start(), mark.start() + mark[0].startswith("\n")}
         starts |= {mark.end(), mark.end() - mark[0].endswith("\n")}
     return sorted(starts), sorted(ends)
 
 
 def _occurrences(text: str, part: str, start: int, end: int) -> Iterator[int]:
-    """Yield where a part begins between two positions, also where it overlaps itself."""
+    """Yield the start of each occurrence of a part between two positions, including overlapping occurrences."""
     at = text.find(part, start, end)
     while at >= 0:
         yield at

@@ -1,7 +1,7 @@
 """Reads the settings of a state provider below `topology.state.provider.config`.
 
-Refuses what asks for SASL or Kerberos instead of ignoring it. Storm's client connects to ZooKeeper and HBase itself, by
-the settings that `hbaseConfigKey` names; Anchorbolt connects to a Thrift server, so none of them has an effect here.
+Refuses settings for SASL or Kerberos instead of ignoring them. Storm's client connects to ZooKeeper and HBase itself,
+with the settings below `hbaseConfigKey`; Anchorbolt connects to a Thrift server, so these settings have no effect.
 """
 
 from collections.abc import Mapping
@@ -40,16 +40,16 @@ _SECURITY = (
     *("storm.keytab.file", "storm.kerberos.principal", "*.keytab.*", "*.keytab", "*kerberos*"),
     *("hbase.thrift.security.*", "*.sasl.*"),
 )
-# Values that ask for nothing; `authentication` is the weakest `hbase.rpc.protection`.
+# Values that require no security; `authentication` is the weakest `hbase.rpc.protection`.
 _NO_SECURITY = ("", "simple", "authentication", "false", "none")
 _MAPPING = Accepted(lambda value: isinstance(value, Mapping), "a mapping")
 _Values = dict[str, Any]
 
 
 def read_provider(name: str, source: Mapping[str, Any]) -> tuple[ProviderSettings, _Values]:
-    """Return the settings of a provider, and its configuration with defaults and without passwords.
+    """Return a provider's settings, and its configuration with defaults and without passwords.
 
-    `source` is the whole configuration, as given.
+    `source` is the whole given configuration.
     """
     given = source.get(PROVIDER_CONFIG) or {}
     custom: _Values = {}
@@ -63,7 +63,7 @@ def read_provider(name: str, source: Mapping[str, Any]) -> tuple[ProviderSetting
     shown = _shown(UNGROUPED, values)
     shown |= {group: _shown(settings, groups.get(group, {})) for group, settings in GROUPS.items()}
     if name == "redis" and "jedisClusterConfig" in groups and "jedisPoolConfig" not in groups:
-        name = "redis-cluster"  # Storm has one class for both, and decides so
+        name = "redis-cluster"  # Storm has one class for both, and chooses in this way
     for_servers = {"largest_value": values.pop("largest_value", None)}
     table = {field: values.pop(field) for field in ("table", "column_family", "create_table") if field in values}
     provider = ProviderSettings(
@@ -90,7 +90,7 @@ def _read_group(group: str, given: object) -> _Values:
 
 
 def _login(group: str, groups: Mapping[str, _Values]) -> _Values:
-    """Return the settings of a group with the password itself in place of the keys that say where it is."""
+    """Return the settings of a group, with the password instead of the keys for its location."""
     values = dict(groups.get(group, {}))
     key = f"{PROVIDER_CONFIG}.{group}.password"
     ways = [values.pop(field, None) for field in ("password", "env", "file")]
@@ -118,7 +118,7 @@ def _refuse_unsupported(given: Mapping[str, Any]) -> None:
 
 
 def _refuse_security(config_key: str | None, source: Mapping[str, Any]) -> None:
-    """Refuse settings of Storm's HBase client that ask for security, in `source` and in its mapping `config_key`."""
+    """Refuse security settings of Storm's HBase client, in `source` and in its mapping `config_key`."""
     asking = []
     for key, value in source.items():
         if key == "topology.auto-credentials":

@@ -1,7 +1,7 @@
-"""The settings of the state providers: each provider's class extends the settings class, and so takes these arguments.
+"""The settings of the state providers: each provider's class extends a settings class, and so accepts its arguments.
 
-The fields are grouped in a configuration as Storm groups them: `GROUPS` has the keys below `jedisPoolConfig`,
-`jedisClusterConfig` and `thriftConfig`; those of `UNGROUPED` are beside these.
+In a configuration the fields are grouped as in Storm: `GROUPS` has the keys below `jedisPoolConfig`,
+`jedisClusterConfig` and `thriftConfig`; the keys of `UNGROUPED` are beside these groups.
 """
 
 import os
@@ -37,7 +37,7 @@ DATA_DIRECTORY = "anchorbolt-data"
 _PEM = text("the path of a PEM file")
 _PORT = whole(1, 65535, what="a TCP port")
 _TIMEOUT = whole(1, unit="milliseconds")
-# Not a URL: the password that a URL can hold would be shown wherever the host is.
+# Not a URL: a URL may contain a password, which would be shown together with the host.
 _HOST = r"[^@/\s]+"
 _SERVER = text("the name or address of the server, not a URL", _HOST)
 _NODE = re.compile(r"(?:\[[^@/\s\[\]]+\]|[^@/\s\[\]]+):([0-9]{1,5})")
@@ -62,7 +62,7 @@ _NODES = Accepted(
 class TlsSettings(Checked):
     """The TLS settings of a connection; all files are PEM."""
 
-    ca: str | None = setting(_PEM, None)  # the authorities to trust; None means the system's
+    ca: str | None = setting(_PEM, None)  # the trusted authorities; None means the system's
     cert: str | None = setting(_PEM, None)
     key: str | None = setting(_PEM, None)
     verify: bool = setting(FLAG, True)  # whether the server's certificate and name are checked
@@ -79,7 +79,7 @@ _TLS = Accepted(
 
 
 def read_tls(given: Any, key: str = "tls") -> TlsSettings | None:
-    """Return the settings below a key `tls`. Raises `ConfigError` if they do not fit."""
+    """Return the settings below a key `tls`. Raises `ConfigError` if they are invalid."""
     if given is None or isinstance(given, TlsSettings):
         return given
     values = read_values(by_key(TlsSettings), given, key)
@@ -139,7 +139,7 @@ class RedisClusterSettings(RedisLogin):
 
 @dataclass(frozen=True, kw_only=True)
 class HBaseSettings(ServerSettings):
-    """A table of HBase, and the Thrift server through which it is reached."""
+    """A table of HBase, and its Thrift server."""
 
     table: str = field(kw_only=False, metadata=holds(_TABLE, "tableName"))
     column_family: str = field(kw_only=False, metadata=holds(_FAMILY, "columnFamily"))
@@ -152,7 +152,7 @@ class HBaseSettings(ServerSettings):
 
 _STORM_SERIALIZERS = {
     "org.apache.storm.state.DefaultStateSerializer",
-    # What Storm's documentation has in place of a class name, so that its examples can be used unchanged.
+    # The placeholder for a class name in Storm's documentation, so that its examples can be used unchanged.
     "...",
     "Optional Key serializer implementation class.",
     "Optional Value Serializer implementation class.",
@@ -160,7 +160,7 @@ _STORM_SERIALIZERS = {
 
 
 def is_class_name(name: str) -> bool:
-    """Return whether a name is dotted and may be that of a user's class: Storm's own are not."""
+    """Return whether a name is dotted and may be a user's class: Storm's own class names are not."""
     parts = name.split(".")
     return len(parts) > 1 and parts[:2] != ["org", "apache"] and all(map(str.isidentifier, parts))
 
@@ -179,7 +179,7 @@ class ProviderSettings(Checked):
     """Which state provider to use, and the settings of each."""
 
     name: str = "sqlite"  # one of `PROVIDERS`, or the dotted name of a user's class
-    is_set: bool = False  # whether the configuration named it; else it is the default
+    is_set: bool = False  # whether the configuration named it; otherwise it is the default
     key_serializer: str = setting(
         Accepted(_is_serializer, f"msgpack, json, {_OWN_CLASS}"), "msgpack", key="keySerializerClass"
     )
@@ -209,7 +209,7 @@ class ProviderSettings(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class PasswordPlace(Checked):
-    """The place of a password outside the configuration."""
+    """The location of a password outside the configuration."""
 
     env: str | None = setting(text("the name of an environment variable"), None, key="passwordEnv")
     file: str | None = setting(text("the path of a file"), None, key="passwordFile")

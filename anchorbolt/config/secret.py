@@ -1,4 +1,4 @@
-"""Passwords, which a configuration gives as they are, or by the name of an environment variable or a file."""
+"""Passwords, given in a configuration directly, or by the name of an environment variable or a file."""
 
 import os
 
@@ -11,9 +11,9 @@ _LARGEST_PASSWORD_FILE = 65_536
 def find_password(
     keys: tuple[str, str, str], password: Secret | None, variable: str | None, file: str | None
 ) -> Secret | None:
-    """Return the password that one of three settings, called `keys`, gives; an empty `password` means none.
+    """Return the password from one of three settings, whose names are `keys`; an empty `password` means no password.
 
-    Raises `ConfigError` if several are set, or a variable or file with a password cannot be read or is empty.
+    Raises `ConfigError` if several are set, or if the variable or file cannot be read or is empty.
     """
     given = [key for key, value in zip(keys, (password, variable, file), strict=True) if value is not None]
     if len(given) > 1:
@@ -36,14 +36,14 @@ def find_password(
 
 
 def _in_file(key: str, path: str) -> Secret:
-    """Return the password in a file, without a line end after it."""
+    """Return the password in a file, without a trailing line end."""
     problem, text = "is empty", ""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(_LARGEST_PASSWORD_FILE).rstrip("\r\n")
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:  # it holds the file's bytes: the error below must not have it as its context
+    except UnicodeDecodeError:  # contains the file's bytes: the error below must not have it as its context
         problem = "is not UTF-8 text"
     if not text:
         raise ConfigError(f"{key} names {path}, which {problem}. Put the password into it, on this machine.", key=key)

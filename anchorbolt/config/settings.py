@@ -1,6 +1,6 @@
 """The settings of a run, typed: plain data that every layer may import, and that executors unpickle.
 
-`docs/configuration.md` says what each setting means.
+`docs/configuration.md` describes each setting.
 """
 
 import os
@@ -82,11 +82,11 @@ class Settings(Checked):
 
     @property
     def tree_timeout_secs(self) -> int | None:
-        """How long a tuple tree may stay open after its wave; None for any time."""
+        """How long a tuple tree may stay open after its wave; None means no limit."""
         return self.message_timeout_secs if self.message_timeouts else None
 
     def checkpoint_location_of(self, topology: str) -> str:
-        """Return a topology's checkpoint location, a path or a URI; `Locations.qualified` says where a path is."""
+        """Return a topology's checkpoint location, a path or a URI; `Locations.qualified` resolves a path."""
         return self.checkpoint_location or os.path.join(DATA_DIRECTORY, topology, "checkpoint")
 
     def namespace_prefix_of(self, topology: str) -> str:

@@ -18,7 +18,7 @@ from anchorbolt.errors import ConfigError
 
 
 def merged(file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Return one flat configuration, the provider's as a mapping, every password in that as a `Secret`."""
+    """Return one flat configuration; the provider's part is a mapping, with every password as a `Secret`."""
     values: dict[str, Any] = {}
     for source in (file_values, conf):
         for key, value in source.items():
@@ -37,9 +37,9 @@ def merged(file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: S
 
 
 def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
-    """Read a configuration file: JSON where its name ends in `.json`, else YAML.
+    """Read a configuration file: JSON if its name ends in `.json`, otherwise YAML.
 
-    Raises `ConfigError` if it cannot be read, or holds something else than a mapping.
+    Raises `ConfigError` if it cannot be read or is not a mapping.
     """
     name = fspath(path)
     try:
@@ -47,7 +47,7 @@ def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
         problem = problem and f"is not valid: {problem}"
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:  # it holds the file's bytes: the error below must not have it as its context
+    except UnicodeDecodeError:  # contains the file's bytes: the error below must not have it as its context
         problem = "is not UTF-8 text"
     if problem:
         raise ConfigError(f"configuration file {name} {problem}. Fix it, or name another file.")
@@ -59,13 +59,13 @@ def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
 
 
 def overridden_key(override: str) -> str:
-    """Return the configuration key that a text `key=value` sets, as a whole or in part."""
+    """Return the configuration key that a text `key=value` sets, completely or partly."""
     key = override.partition("=")[0].strip()
     return PROVIDER_CONFIG if key.startswith(f"{PROVIDER_CONFIG}.") else key
 
 
 def hide_passwords(value: Any) -> Any:
-    """Return a copy in which every string below a password's key, at any depth, is a `Secret`."""
+    """Return a copy where every string below a password's key, at any depth, is a `Secret`."""
     if isinstance(value, Mapping):
         return {
             key: Secret(item) if is_password(key) and isinstance(item, str) else hide_passwords(item)
@@ -96,10 +96,10 @@ def _parse_override(override: str) -> tuple[str, Any]:
 
 
 def _value_of(text: str) -> tuple[Any, str]:
-    """Return the value of a text on a command line, and what is wrong with it; empty if nothing is.
+    """Return the value of a text on a command line, and the problem with the text; empty if there is none.
 
-    A number, true, false, null, a list `[…]`, a mapping `{…}` and a quoted text are read as YAML. Anything else stays
-    as it is: YAML would cut " #2" off, and make other values of 0123, 12:30:45, no and 2024-01-01.
+    A number, true, false, null, a list `[…]`, a mapping `{…}` and a quoted text are read as YAML. Any other text is
+    used unchanged: YAML would cut off " #2", and convert 0123, 12:30:45, no and 2024-01-01.
     """
     bare = text.strip()
     begin, end = bare[:1], bare[-1:]
@@ -108,13 +108,13 @@ def _value_of(text: str) -> tuple[Any, str]:
     value, problem = _parsed(bare, loader=_OverrideLoader)
     if problem:
         return (None, problem) if begin in ("[", "{") else (text, "")
-    # Behind a bracket or a quotation mark, YAML takes a "#" for the beginning of a comment.
+    # After a bracket or a quotation mark, a "#" begins a comment in YAML.
     return (value, "") if _CLOSING.get(begin, end) == end else (text, "")
 
 
 def _refuse_password(key: str, value: Any) -> None:
-    """Refuse a password on a command line, which every user of the machine can read."""
-    # Of Anchorbolt's keys only the provider's inner ones hold secrets.
+    """Refuse a password on a command line: every user of the machine can read it."""
+    # Of Anchorbolt's keys, only the provider's inner keys have secrets.
     name = key.removeprefix(f"{PROVIDER_CONFIG}.").rpartition(".")[2] if key.startswith(f"{PROVIDER_CONFIG}.") else key
     if is_password(key) or any(secrets_in(value, "" if name.startswith("topology.") else name)):
         raise ConfigError(
@@ -126,7 +126,7 @@ def _refuse_password(key: str, value: Any) -> None:
 
 
 def _provider_config(value: Any) -> Any:
-    """Return the provider's configuration as a mapping, with passwords hidden, or None where it is null."""
+    """Return the provider's configuration as a mapping, with passwords hidden; None if it is null."""
     problem = ""
     if isinstance(value, str):
         value, problem = _parsed(value, is_json=True)
@@ -156,7 +156,7 @@ def _with_inner(config: Mapping[str, Any], key: str, value: Any) -> dict[str, An
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """Refuses a mapping with a key twice, of which PyYAML would silently take the last one."""
+    """Refuses a mapping with a repeated key: PyYAML would silently use the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -171,7 +171,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 class _OverrideLoader(_StrictLoader):
-    """Reads as text what only YAML 1.1 takes for a value of another type: 0123, 12:30:45, no, 2024-01-01."""
+    """Reads values that only YAML 1.1 gives another type as text: 0123, 12:30:45, no, 2024-01-01."""
 
     yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012 (a class variable of PyYAML's)
 
@@ -185,9 +185,9 @@ for _kind, _pattern in (("int", _INT), ("float", _FLOAT), ("bool", "(?i:true|fal
 
 
 def _parsed(text: str, *, is_json: bool = False, loader: type[yaml.SafeLoader] = _StrictLoader) -> tuple[Any, str]:
-    """Return the value of a JSON or YAML text, and what is wrong with the text; empty if nothing is.
+    """Return the value of a JSON or YAML text, and the problem with the text; empty if there is none.
 
-    The parsers' own errors do not leave this function: they hold the text, and that may hold a password.
+    The parsers' own errors do not leave this function: they contain the text, which may contain a password.
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

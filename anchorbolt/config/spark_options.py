@@ -1,4 +1,4 @@
-"""Spark's own options: under the key `spark` of a configuration, named as spark-submit names them."""
+"""Spark's own options: below the key `spark` of a configuration, with the names of spark-submit."""
 
 import re
 from collections.abc import Mapping
@@ -31,14 +31,14 @@ _NOT_OPTIONS = {
         "Anchorbolt does not run over Spark Connect. Remove it, and use --master URL.",
     ),
 }
-# Like Spark's default of spark.redaction.regex, except names of files and switches; and keys of accounts.
+# Like Spark's default of spark.redaction.regex, without names of files and switches, but with keys of accounts.
 _SECRET = re.compile(
     r"(?i)(?!.*(file|path|enabled|provider|[.]id)$).*"
     r"(secret|password|passphrase|token|authorization|(access|account|private|api)[._-]?key)"
 )
 _LOGIN = re.compile(r"://[^/@\s:]*:[^/@\s]+@")
 _IN_DEFAULTS = "Put it into spark-defaults.conf in the directory that SPARK_CONF_DIR names."
-_IN_JAVA_FILE = (  # Spark starts Java with these options from spark-defaults.conf, too
+_IN_JAVA_FILE = (  # Spark also starts Java with these options from spark-defaults.conf
     "Put the option into a file that only your user can read, on each machine that needs it, and give @FILE here."
 )
 _CONF = Accepted(
@@ -71,9 +71,9 @@ class SparkOptions(Checked):
             if name in _NOT_OPTIONS:
                 raise ConfigError(f"{name} cannot be set here. {_NOT_OPTIONS[name]}", key=name)
         for name, value in self.settings().items():
-            of_own = "Env." in name and SECRET_KEY.fullmatch(name)  # an environment variable, named by the job author
+            of_own = "Env." in name and SECRET_KEY.fullmatch(name)  # the job author's environment variable
             if _SECRET.match(name) or of_own or _LOGIN.search(value) or ASSIGNED.search(value):
-                # PySpark gives all settings of a session to Java as arguments.
+                # PySpark passes all settings of a session to Java as arguments.
                 raise ConfigError(
                     f"{name} holds a secret, and every user of the machine can read Java's arguments. "
                     f"{_IN_JAVA_FILE if name.endswith('JavaOptions') else _IN_DEFAULTS}",
@@ -91,14 +91,14 @@ NO_OPTIONS = SparkOptions()
 
 
 def merged_spark_options(first: Any, second: Any) -> Any:
-    """Return the options under `spark` of two sources, of which the second overrides the first, setting by setting."""
+    """Merge the options below `spark` of two sources; the second overrides the first, setting by setting."""
     if not isinstance(first, Mapping) or not isinstance(second, Mapping):
         return second
     return {**first, **{key: merged_spark_options(first.get(key), value) for key, value in second.items()}}
 
 
 def refuse_spark_setting(key: str) -> None:
-    """Raise `ConfigError` for a setting of Spark among the keys of a configuration; say where it belongs."""
+    """Raise `ConfigError` for a setting of Spark among the keys of a configuration; the error says where it belongs."""
     if not key.startswith(f"{SPARK}."):
         return
     options = [option for option, name in _SPARK_NAMES.items() if name == key]

@@ -1,7 +1,7 @@
-"""Storm's configuration keys that are accepted as they are and have no effect here.
+"""Storm's configuration keys that are accepted and have no effect here.
 
-So that a `storm.yaml`, or a topology's own configuration, can be used unchanged. The table in `docs/configuration.md`
-says why each has no effect; a test compares the two.
+So a `storm.yaml`, or a topology's own configuration, can be used unchanged. The table in `docs/configuration.md` gives
+the reason for each key; a test compares the two.
 """
 
 _BY_PREFIX = {
@@ -74,4 +74,4 @@ _BY_PREFIX = {
 STORM_KEYS = tuple(prefix + name for prefix, names in _BY_PREFIX.items() for name in names.split())
 
 STORM_SECRETS = frozenset(key for key in STORM_KEYS if key.endswith((".password", ".payload")))
-"""Those that hold a secret, which bolts are not shown."""
+"""The keys with a secret, which bolts do not get."""

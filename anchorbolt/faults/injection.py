@@ -45,7 +45,7 @@ class Victim(str, Enum):
 
     HERE = "here"  # the process that reached the point
     DRIVER = "driver"
-    WORKER = "worker"  # the Spark Python worker that reached the point; on the driver, that last reached any point
+    WORKER = "worker"  # the Spark Python worker that reached the point; on the driver, the last to reach any point
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Fault:
     """One fault, which strikes once.
 
     Members of the enumerations may be given by their values, such as `"state.sealed"`. Raises `ConfigError` if a value
-    is unknown or out of range, or does not fit the point: otherwise a test would pass without its fault.
+    is unknown, out of range or unsuitable for the point: otherwise a test would pass without its fault.
     """
 
     point: FaultPoint
@@ -108,7 +108,7 @@ class Fault:
 
 
 def _member(name: str, given: object, kind: type[Enum]) -> Enum:
-    """Return the member of `kind` that is, or has the value, `given`."""
+    """Return the member of `kind` that equals `given` or has this value."""
     try:
         return kind(given)
     except ValueError:
@@ -141,9 +141,9 @@ class FaultFolder:
         (self.path / "faults.json").write_text(json.dumps([asdict(fault) for fault in faults]))
 
     def check_known(self, tasks: Mapping[str, int | None]) -> None:
-        """Raise `ConfigError` if a fault names a component or task that the topology lacks.
+        """Raise `ConfigError` if a fault names a component or task outside the topology.
 
-        `tasks` has the number of tasks of each component, None if it is not known.
+        `tasks` has the number of tasks of each component, None if unknown.
         """
         for fault in self._read():
             component, index = fault.component, fault.task_index

@@ -16,14 +16,14 @@ class FaultPoint(str, Enum):
     on_driver: bool
     """Whether the driver reaches this point; otherwise a task does, in a worker.
 
-    A worker reaches `SLICE_APPLIED` and `NAMESPACE_COMMITTED`, too, if the provider's commits run on the executors.
+    A worker also reaches `SLICE_APPLIED` and `NAMESPACE_COMMITTED` if the provider's commits run on the executors.
     """
     has_component: bool
-    """Whether this point is reached for a component, so that a fault can name one."""
+    """Whether this point is reached for a component, so that a fault can name a component."""
     has_task: bool
-    """Whether this point is reached for one task of a component, so that a fault can name one."""
+    """Whether this point is reached for one task of a component, so that a fault can name a task."""
     first_txid: int | None
-    """The first transaction in which this point is reached, -1 before any; None if it belongs to none."""
+    """The first transaction in which this point is reached, -1 before the first; None if it belongs to none."""
 
     def __new__(cls, value: str, reached_by: str = "driver", first_txid: int | None = 0) -> "FaultPoint":
         point = str.__new__(cls, value)
@@ -34,7 +34,7 @@ class FaultPoint(str, Enum):
         point.first_txid = first_txid
         return point
 
-    CLAIMED = "driver.claimed", "driver", None  # a driver has taken a new generation; no other namespace knows of it
+    CLAIMED = "driver.claimed", "driver", None  # a driver has taken a new generation; no other namespace has it yet
     FENCES_RAISED = "driver.fences_raised", "driver", None  # all namespaces refuse older drivers; nothing is recovered
     RECOVERED = "driver.recovered", "driver", -1  # recovery has ended; no wave has begun
     # A transactional topology's batch: its metadata is stored, or its emitters are about to find it.
@@ -57,7 +57,7 @@ class FaultPoint(str, Enum):
     ROLLED_BACK = "rollback.namespaces"  # all namespaces are rolled back, but not the outbox files
     # The decision is durable in the store, but not its copy. The first start stores one decision before any wave.
     DECIDED = "decision.stored", "driver", -1
-    DECISION_COPIED = "decision.copied", "driver", -1  # the decision's copy is durable, too; no namespace has committed
+    DECISION_COPIED = "decision.copied", "driver", -1  # the decision's copy is also durable; no namespace has committed
     HOOKS_CALLED = "commit.hooks_called"  # `pre_commit` was called on all tasks that have it
     # A namespace has applied a slice of its winner's updates, but has not committed. The memory provider has no
     # slices; Redis has none if one round trip commits everything (up to 4,000 updates).
@@ -70,7 +70,7 @@ class FaultPoint(str, Enum):
     SINK_MESSAGES_SENT = "sink.messages_sent", "driver, for a component"
     SINK_PUBLISHED = "sink.published", "driver, for a component"  # a sink's rows are published
     COMMITTED = "commit.recorded"  # COMMITTED is durable in the store; the outbox is not cleaned
-    WAVE_ENDED = "wave.ended"  # the wave has ended; Spark does not know yet that its batch is done
+    WAVE_ENDED = "wave.ended"  # the wave has ended; Spark has not recorded yet that its batch is done
 
 
 class PointReached(NamedTuple):
@@ -89,7 +89,7 @@ _observer: Observer | None = None
 
 
 def at_task(component: str, task_index: int, txid: int) -> None:
-    """Set the task for which this thread works from now on, so that `reach` can be called without it."""
+    """Set the current task of this thread, so that `reach` can be called without it."""
     _task.set((component, task_index, txid))
 
 

@@ -1,8 +1,8 @@
 """Small files at a location that may be local or remote: read, replaced atomically, moved, removed.
 
-A location is a path, or a URI as Spark takes it. `folder` says what can be done there, and in which processes;
-`local_folder` does it on a disk, `remote_folder` without a JVM on any other file system. The driver of a run on Spark
-uses `anchorbolt.files.hadoop` instead.
+A location is a path, or a URI that Spark accepts. `folder` declares the operations; `local_folder` implements them on a
+disk, `remote_folder` on any other file system, without a JVM. The driver of a run on Spark uses
+`anchorbolt.files.hadoop` instead.
 """
 
 from anchorbolt.files.folder import FileSystemGone as FileSystemGone

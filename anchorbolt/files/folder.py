@@ -1,19 +1,19 @@
-"""What can be done with files at a location, whatever file system that is on."""
+"""The operations on files at a location, on any file system."""
 
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Protocol
 
 
 class FileSystemGone(OSError):
-    """The store of a location answers that it has no such bucket or container: everything there is gone."""
+    """The store of a location reports that the bucket or container does not exist: all its files are gone."""
 
 
 class Folder(Protocol):
     """Files below one location, named by relative paths with `/`.
 
-    On a local disk a file is durable, with its name, once `replace` or `move_in` has returned, or the file that
-    `create` returned is closed. Elsewhere it is as durable as the file system makes it. All methods raise `OSError` if
-    the file system cannot be reached or refuses.
+    On a local disk a file is durable, with its name, once `replace` or `move_in` has returned, or the file from
+    `create` is closed. Elsewhere its durability depends on the file system. All methods raise `OSError` if the file
+    system cannot be reached or refuses.
     """
 
     location: str
@@ -25,7 +25,7 @@ class Folder(Protocol):
         """Return the last `size` bytes of a file, or None if the file does not exist."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Replace a file: a reader sees the old content or the new one, also after a crash."""
+        """Replace a file: a reader gets the old or the new content, even after a crash."""
 
     def create(self, name: str) -> BinaryIO:
         """Open a new file for writing; it is durable once closed. No other process may use the name."""
@@ -53,7 +53,7 @@ class Folder(Protocol):
 
 
 class Locations(Protocol):
-    """Opens the locations of a run, with the credentials that it has."""
+    """Opens the locations of a run, with the run's credentials."""
 
     def qualified(self, location: str) -> str:
         """Return a location with its file system; an absolute path if that is the local disk."""
@@ -62,7 +62,8 @@ class Locations(Protocol):
         """Return the folder at a location. Creates nothing. Raises `ConfigError` if it cannot be a folder."""
 
     def for_workers(self, places: Iterable[str]) -> "Locations":
-        """Return what opens these places on another machine, without a JVM. It can be pickled.
+        """Return picklable locations that open these places on another machine, without a JVM.
 
-        It holds what the places need to be opened, credentials included. Raises `ConfigError` if it cannot open one.
+        They contain the necessary settings and credentials. Raises `ConfigError` if a place cannot be opened in this
+        way.
         """

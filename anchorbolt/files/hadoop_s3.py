@@ -1,7 +1,7 @@
 """Translates Hadoop's settings of S3 to the options of `pyarrow.fs`. Pure.
 
-A setting that says who asks, or how files are encrypted, is translated or refused: tasks must not write with other
-rights than the driver, nor unencrypted.
+A setting for the identity of the client, or for encryption, is translated or refused: tasks must write with the
+driver's rights and encryption.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ SettingReader = Callable[[str], str | None]
 
 
 class Settings(NamedTuple):
-    """Hadoop's settings of one bucket. In `scopes`, `{}` stands for a setting's name; the first counts."""
+    """Hadoop's settings of one bucket. In `scopes`, `{}` stands for a setting's name; the first found applies."""
 
     get: SettingReader
     get_secret: SettingReader
@@ -31,11 +31,11 @@ class Settings(NamedTuple):
         return self._first(name, self.get_secret)[1]
 
     def is_true(self, name: str, *, default: bool = False) -> bool:
-        """Read a boolean as Hadoop does: any text but true and false means the default."""
+        """Read a boolean as Hadoop does: any text except true and false means the default."""
         return {"true": True, "false": False}.get(self.read(name).lower(), default)
 
     def refuse(self, name: str, advice: str) -> ConfigError:
-        """Return the refusal of a setting that is there."""
+        """Return the error that refuses a setting."""
         full = self._first(name, self.get)[0]
         return ConfigError(
             f"{full} is set, and tasks, which write without a JVM, cannot do what it says. {advice}", key=full
@@ -51,7 +51,7 @@ class Settings(NamedTuple):
 
 _CENTRAL_S3 = ("", "s3.amazonaws.com")
 _WITH_KEYS = {"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"}
-_OF_ENVIRONMENT = {  # what pyarrow tries without keys
+_OF_ENVIRONMENT = {  # the sources that pyarrow tries without keys
     "EnvironmentVariableCredentialsProvider",
     "ProfileCredentialsProvider",
     "ContainerCredentialsProvider",
@@ -137,7 +137,7 @@ def _proxy(settings: Settings, host: str) -> Secret:
 
 
 def _region_in(endpoint: str) -> str:
-    """Return the region that an endpoint of Amazon names, such as `s3.eu-central-1.amazonaws.com`."""
+    """Return the region in the name of an Amazon endpoint, such as `s3.eu-central-1.amazonaws.com`."""
     parts = endpoint.split(".")
     is_amazons = len(parts) >= 4 and parts[0] == "s3" and parts[2] == "amazonaws"
     return parts[1] if is_amazons else ""

@@ -1,7 +1,7 @@
-"""Translates Hadoop's settings of a file system to those of the library that workers use. Pure.
+"""Translates Hadoop's settings of a file system to settings of the workers' client library. Pure.
 
-Settings that say where a file system is, who asks, and how files are encrypted are translated or refused, no others. A
-worker without a key for an object store uses that of its environment, as Hadoop does.
+Only settings for the address of a file system, the identity of the client, and encryption are translated or refused. A
+worker without a key for an object store uses the key of its environment, as Hadoop does.
 """
 
 import re
@@ -20,13 +20,13 @@ def store_of(location: str, get: SettingReader, get_secret: SettingReader, user:
     """Return the store of a remote location.
 
     Args:
-        location: The location, qualified.
+        location: The qualified location.
         get: Reads a setting of Hadoop's configuration.
-        get_secret: Reads a password or key, which may be in a credential provider of Hadoop's.
+        get_secret: Reads a password or key, which may be in one of Hadoop's credential providers.
         user: The user's name on HDFS.
 
     Raises:
-        ConfigError: Workers cannot open this kind of file system, or need a setting that is not there.
+        ConfigError: Workers cannot open this kind of file system, or a required setting is missing.
     """
     uri = uri_of(location)
     if uri is not None and uri.scheme == "hdfs":
@@ -37,13 +37,13 @@ def store_of(location: str, get: SettingReader, get_secret: SettingReader, user:
 
 
 def is_known(location: str) -> bool:
-    """Return whether a remote location, qualified, is on a kind of file system that runs can use."""
+    """Return whether a qualified remote location is on a kind of file system that runs can use."""
     uri = uri_of(location)
     return uri is not None and uri.scheme in ("hdfs", *S3_SCHEMES)
 
 
 def cannot_be_used(location: str) -> ConfigError:
-    """Return the refusal of a location that is not known."""
+    """Return the error for a location for which `is_known` is False."""
     return ConfigError(
         f"location {location!r} cannot be used: the places of a run are on hdfs: or s3a:, or in a directory that is "
         "mounted on every machine. Name such a location.",
@@ -84,7 +84,7 @@ def _web_addresses(uri: Uri, settings: Settings, *, has_tls: bool) -> tuple[str,
             found.append(address)
         return tuple(found)
     default = uri_of(settings.read("fs.defaultFS"))
-    # One that is set for another HDFS says nothing about this one.
+    # Ignore the address of another HDFS.
     is_of_this = default is None or default.scheme != "hdfs" or default.authority == uri.authority
     address = _address(settings.read(setting) if is_of_this else "", uri.authority, default_port)
     assert address is not None, "a URI without a host was refused"
@@ -92,8 +92,8 @@ def _web_addresses(uri: Uri, settings: Settings, *, has_tls: bool) -> tuple[str,
 
 
 def _address(web: str, node: str, default_port: int) -> str | None:
-    """Return the web address of a NameNode, whose host is that of the address `node` if `web` does not name one."""
+    """Return the web address of a NameNode; the host is that of the address `node` if `web` has none."""
     host, _, port = web.rpartition(":")
-    if host in _ANY_HOST:  # the default means: wherever the NameNode is
+    if host in _ANY_HOST:  # the default means: the host of the NameNode
         host = node.rpartition(":")[0] if _HAS_PORT.search(node) else node
     return None if host in _ANY_HOST else f"{host}:{port or default_port}"

@@ -1,4 +1,4 @@
-"""A folder on a local disk, or on a file system that is mounted like one."""
+"""A folder on a local disk or a mounted file system."""
 
 import io
 import os
@@ -17,7 +17,7 @@ class LocalFolder:
     """See `Folder`."""
 
     def __init__(self, location: str, path: Path) -> None:
-        """Open `location`, whose path is `path`. Raises `ConfigError` if that is a file."""
+        """Open `location`; `path` is its path. Raises `ConfigError` if it is a file."""
         if path.is_file():
             raise ConfigError(f"{location!r} is a file. Name a directory.")
         self.location = location

@@ -19,7 +19,7 @@ _AUTHORITY = re.compile(rf"([^@:\[\]\s]+@)?{_HOST}(,{_HOST})*")
 
 
 class Uri(NamedTuple):
-    """The parts of a remote location. Its path is written as Hadoop does; if qualified, it is absolute."""
+    """The parts of a remote location. The path has Hadoop's form; if qualified, it is absolute."""
 
     scheme: str
     authority: str
@@ -27,17 +27,17 @@ class Uri(NamedTuple):
 
     @property
     def root(self) -> str:
-        """The file system, such as `hdfs://host:8020`: files are renamed within one only."""
+        """The file system, such as `hdfs://host:8020`: files can be renamed only within one file system."""
         return f"{self.scheme}://{self.authority}"
 
 
 @dataclass(frozen=True)
 class BaseLocation:
-    """Where paths without a scheme are: `fs.defaultFS` of Spark's Hadoop configuration.
+    """The location of paths without a scheme: `fs.defaultFS` of Spark's Hadoop configuration.
 
     Attributes:
         root: The file system, such as `hdfs://host:8020`; empty for the local disk.
-        directory: Where a relative path starts.
+        directory: The start of relative paths.
     """
 
     root: str = ""
@@ -74,7 +74,7 @@ def qualified(location: str, base: BaseLocation) -> str:
 
     A URI without a path names the root of its file system, as `s3a://bucket/` does; Spark itself refuses it.
 
-    Raises `ConfigError` for what Hadoop, or WebHDFS, cannot use, and for a URI that holds a password.
+    Raises `ConfigError` for a location that Hadoop or WebHDFS cannot use, and for a URI with a password.
     """
     _check(location)
     uri, path = uri_of(location), local_path(location)
@@ -92,7 +92,7 @@ def qualified(location: str, base: BaseLocation) -> str:
 
 
 def _normalised(path: str) -> str:
-    """Return an absolute path as Hadoop does: with single slashes, without `.`, `..` and a slash at its end."""
+    """Return an absolute path in Hadoop's form: with single slashes, without `.`, `..` and a slash at the end."""
     return "/" + posixpath.normpath(path).lstrip("/")
 
 
@@ -102,7 +102,7 @@ def _check(location: str) -> None:
         return
     scheme, authority, path = found["scheme"].lower(), found["authority"] or "", found["path"]
     if not _AUTHORITY.fullmatch(authority):
-        # It may hold a password, and a `/` in the password makes a part of it the path: show neither.
+        # The authority may contain a password, and a `/` in the password moves a part of it to the path: show neither.
         shown = f"a location of {scheme}:" if set(":@") & set(authority) else repr(location)
         raise ConfigError(
             f"{shown} does not name its file system as host, host:port, or bucket. If it holds a user's name and "

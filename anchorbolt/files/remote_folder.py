@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class RemoteFolder:
-    """See `Folder`. These file systems make the folders of a file themselves."""
+    """See `Folder`. These file systems create parent folders themselves."""
 
     def __init__(self, location: str, uri: Uri, store: Store) -> None:
-        """Name `location`, whose parts are `uri`. The file system is opened at the first use.
+        """Name `location`; `uri` has its parts. The first use opens the file system.
 
-        Then `ConfigError` is raised if a library is missing or refuses the settings.
+        It raises `ConfigError` if a library is missing or refuses the settings.
         """
         self.location = location
         self._uri = uri
@@ -49,7 +49,7 @@ class RemoteFolder:
         return data
 
     def replace(self, name: str, data: bytes) -> None:
-        # An object store shows a file only when it is closed, and then all of it.
+        # An object store shows a file only once it is closed, and then completely.
         written = name if self._is_object_store else f"{name}.tmp"
         with self.create(written) as stream:
             stream.write(data)
@@ -92,13 +92,13 @@ class RemoteFolder:
 
         try:
             found = self._fs.get_file_info(FileSelector(self._at(name), allow_not_found=True))
-        except FileNotFoundError:  # it was removed meanwhile
+        except FileNotFoundError:  # removed meanwhile
             return
         for info in found:
             yield info.base_name
 
     def _rename_over(self, origin: str, target: str) -> None:
-        """Move a file. On HDFS by WebHDFS, whose rename does nothing if the target is there, or its folder is not."""
+        """Move a file. On HDFS by WebHDFS: its rename has no effect if the target exists, or its folder does not."""
         if not self._is_object_store:
             self._fs.create_dir(target.rpartition("/")[0], recursive=True)
             if self._kind(target) != "NotFound":

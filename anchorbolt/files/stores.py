@@ -1,4 +1,4 @@
-"""Opens file systems without a JVM: `pyarrow.fs` for S3, `fsspec` for HDFS. Nothing here knows Hadoop.
+"""Opens file systems without a JVM: `pyarrow.fs` for S3, `fsspec` for HDFS. Does not depend on Hadoop.
 
 `docs/decisions/file-systems-of-workers.md` has the reasons and the figures.
 """
@@ -27,7 +27,7 @@ class Store:
 
     Attributes:
         kind: "s3" or "webhdfs".
-        prefix: Comes before the path of each file: a bucket; empty for HDFS.
+        prefix: Prefix of the path of each file: a bucket; empty for HDFS.
         options: Arguments of the client library.
         addresses: Of HDFS's NameNodes, each `host:port`; one of them is active.
     """
@@ -41,7 +41,7 @@ class Store:
 def open_store(store: Store) -> FileSystem:
     """Return the file system. Raises `ConfigError` if a library is missing or refuses the options.
 
-    Raises `OSError` if a server that has to be asked does not answer; most are asked only when a file is used.
+    Raises `OSError` if a server does not answer; most servers are contacted only when a file is used.
     """
     try:
         return _web_hdfs(store) if store.kind == "webhdfs" else _s3(store)

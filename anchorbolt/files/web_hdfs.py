@@ -1,8 +1,8 @@
-"""fsspec's WebHDFS with every failure as an `OSError`, and with all NameNodes of a name service.
+"""fsspec's WebHDFS, with `OSError` for every failure, and with all NameNodes of a name service.
 
-fsspec raises `RuntimeError` and `ValueError` for what a NameNode refuses, says of a file that it cannot ask about that
-it does not exist, and takes a DataNode's error message for the content of a file. It must be imported only where fsspec
-and requests are installed.
+fsspec raises `RuntimeError` and `ValueError` for a NameNode's refusals, reports a file as missing if it cannot ask
+about it, and returns a DataNode's error message as the content of a file. Import this module only if fsspec and
+requests are installed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _KINDS: dict[str, type[OSError]] = {
 
 
 class NotActive(OSError):
-    """The NameNode is a standby, or still starts."""
+    """The NameNode is a standby, or is still starting."""
 
 
 class StrictWebHDFS(WebHDFS):  # type: ignore[misc]
     """An HDFS. Its methods and its files raise `OSError` if the HDFS cannot be reached or refuses."""
 
     def __init__(self, addresses: Sequence[str], *, use_https: bool = False, user: str | None = None) -> None:
-        """Use the NameNodes at these addresses, each `host:port`. Asks none of them."""
+        """Use the NameNodes at these addresses, each `host:port`. Connects to none of them yet."""
         host, _, port = addresses[0].rpartition(":")
         super().__init__(host, int(port), use_https=use_https, user=user, skip_instance_cache=True)
         # Each append of a file costs two requests and a pipeline of DataNodes.
@@ -58,7 +58,7 @@ class StrictWebHDFS(WebHDFS):  # type: ignore[misc]
         redirect: bool = True,
         **more: Any,
     ) -> requests.Response:
-        """Ask the NameNode that was active last, or the next one that is."""
+        """Ask the last active NameNode, or if it is not active the next one that is."""
         failures: dict[str, OSError] = {}
         for node in list(self._nodes):
             try:
@@ -90,7 +90,7 @@ class StrictWebHDFS(WebHDFS):  # type: ignore[misc]
             return super().ls(path, detail)
 
     def walk(self, path: str, *arguments: Any, **options: Any) -> Iterator[Any]:
-        """Walk as fsspec does, but raise if a folder cannot be listed."""
+        """Walk like fsspec, but raise if a folder cannot be listed."""
         walked: Iterator[Any] = super().walk(path, *arguments, **{**options, "on_error": "raise"})
         return walked
 
@@ -131,7 +131,7 @@ class _StrictFile(WebHDFile):  # type: ignore[misc]
 
 
 class _Strict(HTTPAdapter):
-    """Has requests to a host that is gone fail, which by default wait for ever; and raises what Hadoop answers."""
+    """Lets requests to an absent host fail instead of waiting for ever, and raises Hadoop's error answers."""
 
     def send(self, request: requests.PreparedRequest, *arguments: Any, **options: Any) -> requests.Response:
         answer = super().send(request, *arguments, **{**options, "timeout": (_CONNECT_S, _ANSWER_S)})
@@ -153,7 +153,7 @@ def _problem_of(answer: requests.Response) -> OSError:
 
 
 def _unanswered(failures: Mapping[str, OSError]) -> OSError:
-    """Return the error of a request that failed at each NameNode. If none can be reached, it says where that is set."""
+    """Return the error of a request that failed at each NameNode. If none can be reached, it names the setting."""
     causes = {node: _connection_failure(node, error) for node, error in failures.items()}
     if all(causes.values()):
         setting = f"dfs.namenode.{next(iter(causes)).partition(':')[0]}-address"
@@ -179,7 +179,7 @@ def _connection_failure(node: str, error: OSError) -> BaseException | None:
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """Raise `OSError` for an answer that is not WebHDFS's, such as that of another web server."""
+    """Raise `OSError` for an answer that is not from WebHDFS, but for example from another web server."""
     try:
         yield
     except OSError:

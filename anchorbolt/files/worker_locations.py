@@ -17,8 +17,8 @@ class WorkerLocations:
     """See `Locations`. Immutable; can be pickled, with the secrets of its stores.
 
     Attributes:
-        base: Where paths without a scheme are.
-        stores: By the root of a file system. One that is not here is opened with what the environment says.
+        base: The location of paths without a scheme.
+        stores: By the root of a file system. Any other file system is opened with the settings of the environment.
     """
 
     base: BaseLocation = field(default_factory=BaseLocation.local)
@@ -50,5 +50,5 @@ def _unset(name: str) -> None:
 
 
 def open_folder(location: str) -> Folder:
-    """Open a location with what this process and its environment know. Creates nothing. Raises `ConfigError`."""
+    """Open a location with the settings of this process and its environment. Creates nothing. Raises `ConfigError`."""
     return WorkerLocations().open(location)

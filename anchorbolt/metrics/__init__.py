@@ -1,6 +1,6 @@
-"""What a component measures: counters, gauges, histograms and timers, registered by name in `TopologyContext`.
+"""The metrics of a component: counters, gauges, histograms and timers, registered by name in `TopologyContext`.
 
-They count what committed waves did. A round that failed adds nothing, so these figures agree with the state.
+They count only committed waves. A failed round adds nothing, so these figures agree with the state.
 """
 
 from anchorbolt.metrics.kinds import Counter, Gauge, Histogram, Timer

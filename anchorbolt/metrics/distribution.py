@@ -1,4 +1,4 @@
-"""How values are distributed: counted in buckets, so that parts of it can be added up and memory stays small. Pure."""
+"""A distribution of values, counted in buckets: partial counts can be added up, and memory stays small. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Distribution:
         self.total += value * times
 
     def merge(self, other: Distribution) -> None:
-        """Add what another one has counted."""
+        """Add the counts of another distribution."""
         for bucket, count in other.buckets.items():
             self.buckets[bucket] = self.buckets.get(bucket, 0) + count
         self.zeros += other.zeros
@@ -56,6 +56,6 @@ class Distribution:
         return 0.0
 
     def limits(self) -> Iterator[tuple[float, int]]:
-        """Yield the upper limit of each bucket that holds values, and how many it holds; the smallest first."""
+        """Yield the upper limit and the count of each non-empty bucket, the smallest first."""
         for bucket in sorted(self.buckets):
             yield 2.0 ** (bucket / _PER_OCTAVE), self.buckets[bucket]

@@ -29,7 +29,7 @@ class Counter:
         self._since += number
 
     def take(self) -> float:
-        """Return what was added since the last call. The engine calls this once in a round."""
+        """Return the sum added since the last call. The engine calls this once in a round."""
         since, self._since = self._since, 0
         return since
 
@@ -54,7 +54,7 @@ class Gauge:
 
 
 class Histogram:
-    """How the values of something are distributed: their number, sum, and quantiles that are at most 19 % too high."""
+    """The distribution of values: their number, sum, and quantiles that are at most 19 % too high."""
 
     __slots__ = ("_since",)
 
@@ -67,7 +67,7 @@ class Histogram:
         self._since.add(value)
 
     def take(self) -> Distribution:
-        """Return what was counted since the last call. The engine calls this once in a round."""
+        """Return the values counted since the last call. The engine calls this once in a round."""
         since, self._since = self._since, Distribution()
         return since
 

@@ -1,4 +1,4 @@
-"""The metrics that one task has registered, and what they measured in a round."""
+"""The metrics that one task has registered, and their measurements in a round."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("anchorbolt.metrics")
 M = TypeVar("M", Counter, Gauge, Histogram, Timer)
 
 Measured = dict[str, tuple[str, "float | Distribution"]]
-"""By name of a metric: its kind, and what a round adds to it; of a gauge, its value."""
+"""By name of a metric: its kind, and the amount added in a round; for a gauge, its value."""
 
 _MOST = 100
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,99}")
@@ -28,7 +28,7 @@ class MetricRegistry:
 
     def __init__(self) -> None:
         self._metrics: dict[str, Counter | Gauge | Histogram | Timer] = {}
-        self._failed: set[str] = set()  # gauges of which the log says so
+        self._failed: set[str] = set()  # gauges with a logged failure
 
     def counter(self, name: str) -> Counter:
         return self._registered(name, Counter, Counter)
@@ -43,7 +43,7 @@ class MetricRegistry:
         return self._registered(name, Timer, Timer)
 
     def take(self) -> Measured:
-        """Return what was measured since the last call, without what is empty."""
+        """Return the measurements since the last call, without empty ones."""
         measured: Measured = {}
         for name, metric in self._metrics.items():
             value = self._taken(name, metric)

@@ -1,9 +1,9 @@
-"""Gives the state of a stateful bolt to a bolt of another id, as one more transaction of the topology.
+"""Moves the state of a stateful bolt to a bolt with another id, in one more transaction of the topology.
 
-The entries are staged in the new namespaces, and their removal in the old ones, under the txid behind the last one. One
-decision names all these attempts; then they are committed. A process that dies before the decision leaves everything as
-it was, and its command can be repeated. Behind the decision the next start of the topology commits, as it does for any
-wave. The positions of the sources stay as they are.
+The entries are staged in the new namespaces, and their removal in the old ones, under the next txid. One decision names
+all these attempts; then they are committed. If the process dies before the decision, nothing has changed, and the
+command can be repeated. If it dies after the decision, the next start of the topology commits, as for any wave. The
+positions of the sources do not change.
 """
 
 import uuid
@@ -62,23 +62,23 @@ def rename_state(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> RenameReport:
-    """Give the state of the stateful bolt `component` to the bolt `new_id`.
+    """Move the state of the stateful bolt `component` to the bolt `new_id`.
 
     Args:
         provider: The store.
         topology: Name of the topology.
         prefix: Prefix of its namespaces, without the colon; may be empty.
         component: Id of the bolt that has the state.
-        new_id: Id of the bolt that gets it. It has no state yet.
-        take_fence: Go on although a run holds the fence: a run that is alive ends with `Fenced` at its next wave, and
+        new_id: Id of the bolt that gets the state. It must have no state yet.
+        take_fence: Continue even if a run holds the fence: a run that is alive ends with `Fenced` at its next wave, and
             a killed run no longer blocks the rename.
         dry_run: Make all checks, and write nothing.
         progress: Receives the progress.
 
     Raises:
         MigrationRefused: A run is alive, a transaction is open or a batch may be half committed, the bolt has no state
-            or one of its own class, or the new bolt has state already. Nothing was written.
-        TopologyError: `new_id` is not an id.
+            or a custom one, or the new bolt already has state. Nothing was written.
+        TopologyError: `new_id` is not a valid id.
         Fenced: A run has started meanwhile.
         StateError: The store failed; see `StateStorage`.
     """
@@ -116,7 +116,7 @@ class _Transaction:
         self._fence: Fence
 
     def claim(self) -> dict[str, NamespaceHead]:
-        """Fence off all others, in every namespace; return the heads. Raises `Fenced` if a run has been here since."""
+        """Fence off all others, in every namespace; return the heads. Raises `Fenced` if a run has started since."""
         self._fence = self._log.claim()
         heads = {name: storage.raise_fence(self._fence) for name, storage in self._storages.items()}
         stored, _ = self._log.load()
@@ -141,7 +141,7 @@ class _Transaction:
         return entries
 
     def finish(self, record: DecisionRecord) -> None:
-        """Decide, and commit. `record` is the last one with the new names."""
+        """Decide, and commit. `record` is the last record with the new names."""
         winners = self._winners
         changed = {name: Committed(self._txid, winner.attempt) for name, winner in winners.items()}
         decision = replace(
@@ -239,7 +239,7 @@ def _renamed(record: DecisionRecord, component: str, new_id: str) -> DecisionRec
 
 
 def _of_next(batch: bytes) -> bytes:
-    """Return the metadata of the last batch of a transactional topology as that of the next txid."""
+    """Return the metadata of a transactional topology's last batch, rewritten for the next txid."""
     if not batch:
         return batch
     metadata = BatchMetadata.decode(batch)

@@ -1,7 +1,7 @@
 """Values to bytes and back: the codecs of keys and values, and of the tuples between tasks.
 
-Bytes are untrusted: decoding yields plain values or `SerializationError`, never runs code, and is capped in depth.
-What Storm wrote is read by `anchorbolt.storm`, which nothing here imports.
+Bytes are untrusted: decoding yields plain values or `SerializationError`, never runs code, and is limited in depth.
+`anchorbolt.storm` reads Storm's bytes; nothing here imports it.
 """
 
 from anchorbolt.serialization.codecs import MAX_DEPTH, Codec, JsonCodec, MsgpackCodec

@@ -19,8 +19,8 @@ class Codec(ABC):
     """Encodes a namespace's keys or values. The namespace stores the codec's name and version.
 
     Attributes:
-        name: Short name, as in the configuration.
-        version: Counted up when the encoding changes.
+        name: Short name, the one in the configuration.
+        version: Increased when the encoding changes.
         is_canonical: Whether it encodes the canonical form of keys: equal keys have equal bytes, and are not mutable.
     """
 
@@ -34,7 +34,7 @@ class Codec(ABC):
 
     @abstractmethod
     def decode(self, data: bytes) -> Any:
-        """Decode bytes from a store, which may be anything. Raises `SerializationError`."""
+        """Decode bytes from a store, which may be any bytes. Raises `SerializationError`."""
 
     def encode_many(self, values: Iterable[Any]) -> list[bytes]:
         """Encode values one by one. Raises `UnsupportedValue`."""
@@ -42,7 +42,7 @@ class Codec(ABC):
 
     @property
     def header(self) -> str:
-        """Name and version, as kept in a namespace."""
+        """Name and version, in the form stored in a namespace."""
         return f"{self.name}/{self.version}"
 
 
@@ -57,7 +57,7 @@ class MsgpackCodec(Codec):
 
 
 class MsgpackKeyCodec(MsgpackCodec):
-    """The default codec of keys. Version 1 encoded a key as it was; see docs/decisions/equal-keys.md."""
+    """The default codec of keys. Version 1 did not make keys canonical; see docs/decisions/equal-keys.md."""
 
     version = 2
     is_canonical = True
@@ -73,7 +73,7 @@ class MsgpackKeyCodec(MsgpackCodec):
 
 
 class JsonCodec(Codec):
-    """JSON as text, readable with any tool. Supports what JSON has: None, bool, int, float, str, list, dict of str."""
+    """JSON as text, readable with any tool. Supports JSON's types: None, bool, int, float, str, list, dict of str."""
 
     name = "json"
     version = 1
@@ -97,7 +97,7 @@ class JsonCodec(Codec):
 
 
 class JsonKeyCodec(JsonCodec):
-    """JSON for keys. Version 1 told -0.0 from 0.0."""
+    """JSON for keys. In version 1, -0.0 and 0.0 were different keys."""
 
     version = 2
     is_canonical = True
@@ -107,7 +107,7 @@ class JsonKeyCodec(JsonCodec):
 
 
 def _json_members(value: Any, depth: int) -> Any:
-    """Return a value that consists of what JSON has. Raises `UnsupportedValue`."""
+    """Convert a value to JSON's types. Raises `UnsupportedValue`."""
     if depth > MAX_DEPTH:
         raise UnsupportedValue(f"a value is nested more than {MAX_DEPTH} deep")
     kind = type(value)

@@ -11,9 +11,9 @@ from anchorbolt.util.messages import shortened
 def refused_value(
     emitter: str, stream: str, fields: Sequence[str], columns: Sequence[Sequence[Any]]
 ) -> UnsupportedValue:
-    """Return the error for the first value that cannot be encoded; there is one in these columns.
+    """Return the error for the first value in these columns that cannot be encoded. There must be such a value.
 
-    `emitter` is what has emitted them, such as "component 'a'".
+    `emitter` names the emitter, such as "component 'a'".
     """
     where = f"{emitter} emitted to stream {stream!r}"
     for field, column in zip(fields, columns, strict=True):

@@ -1,7 +1,8 @@
-"""Tags that say under which version of its schema a value was written.
+"""Tags with the schema version under which a value was written.
 
-A value of version 1 is stored without a tag. A value of a later version is stored behind a tag that no encoding of ours
-begins with; a user's encoding that does gets a tag for version 1. See `docs/decisions/schema-versions.md`.
+A value of version 1 is stored without a tag. A value of a later version is stored after a tag with which none of our
+encodings begins; a user's encoding that begins with it gets a tag for version 1. See
+`docs/decisions/schema-versions.md`.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from anchorbolt.errors import SerializationError
 FIRST_VERSION = 1
 LAST_VERSION = 65_535
 
-# 0xC1 is the byte that msgpack never uses, and no UTF-8 text, so no JSON, begins with.
+# msgpack never uses the byte 0xC1, and no UTF-8 text, so no JSON, begins with it.
 _TAG = b"\xc1v"
 _TAG_BYTES = len(_TAG) + 2
 

@@ -13,29 +13,29 @@ from anchorbolt.util.imports import load_class
 
 V = TypeVar("V")
 
-_PICKLE = b"p"  # the first byte of our pickles; a tag of a schema version begins with another one
+_PICKLE = b"p"  # the first byte of our pickles; different from the first byte of a schema version's tag
 _PICKLE_HEAD = len(_PICKLE) + 4
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 
 class Serializer(ABC, Generic[V]):
-    """Encodes keys or values of your own classes. The configuration names it by its dotted name.
+    """Encodes keys or values of your own classes. The configuration refers to it by its dotted name.
 
-    An instance is made without arguments on the driver and in every worker, and used by one thread. What its methods
-    raise is reported with the namespace, the key and this class. `loads` gets what `dumps` gave, or, from a store that
-    was damaged, any other bytes: it should raise then, and never run code that they name.
+    An instance is made without arguments on the driver and in every worker, and used by one thread. Exceptions of its
+    methods are reported with the namespace, the key and this class. `loads` gets the result of `dumps`, or any other
+    bytes from a damaged store: then it should raise, and never run code that the bytes name.
 
-    For values: what `loads` returns is the reader's own; it must not be shared with other readers.
+    For values: `loads` must return a new object, never one shared with other readers.
 
-    For keys: equal keys must give equal bytes in every process and Python version, different keys different ones, and
-    `loads(dumps(key))` must equal `key`. A key's bytes are not empty. This is checked of each key that is used; it
-    cannot be checked that two equal keys of your own class give equal bytes.
+    For keys: equal keys must give equal bytes in every process and Python version, different keys must give different
+    bytes, and `loads(dumps(key))` must equal `key`. A key's bytes are not empty. Each used key is checked, except that
+    two equal keys of your own class give equal bytes: this cannot be checked.
 
     Attributes:
         name: Written to the format header of each namespace: `[A-Za-z0-9_.-]`, 1 to 128 characters. By default the
             dotted name of the class, so set it before you move or rename the class.
-        version: Written there, too; at least 1. Increase it when `loads` no longer understands what an older `dumps`
-            gave: a namespace written under another version is refused.
+        version: Also written there; at least 1. Increase it when `loads` can no longer read the results of an older
+            `dumps`: a namespace written under another version is refused.
     """
 
     name: str = ""
@@ -43,20 +43,20 @@ class Serializer(ABC, Generic[V]):
 
     @abstractmethod
     def dumps(self, value: V) -> bytes:
-        """Encode a value. Raise any exception for one that is not supported; the state stays as it was."""
+        """Encode a value. Raise any exception for an unsupported value; the state then does not change."""
 
     @abstractmethod
     def loads(self, data: bytes) -> V:
-        """Decode what `dumps` gave."""
+        """Decode the result of `dumps`."""
 
 
 class SerializerCodec(Codec):
     """A user's `Serializer` as a codec: checks its results and translates its exceptions."""
 
     def __init__(self, kind: type[Serializer[Any]], key: str, *, for_keys: bool) -> None:
-        """Make an instance of the user's class, which the configuration `key` names. Keys have to be canonical.
+        """Create an instance of the user's class, the value of the configuration key `key`. Keys must be canonical.
 
-        Raises `ConfigError` if it cannot be made, or its name or version cannot be written in a header.
+        Raises `ConfigError` if it cannot be created, or its name or version cannot be written in a header.
         """
         self._made_of = (kind, key)
         self._for_keys = for_keys
@@ -80,7 +80,7 @@ class SerializerCodec(Codec):
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Only the class travels: an instance is made anew in each process.
+        # Only the class is pickled: each process creates its own instance.
         return partial(SerializerCodec, for_keys=self._for_keys), self._made_of
 
     def encode(self, value: Any) -> bytes:
@@ -118,7 +118,7 @@ class SerializerCodec(Codec):
 
 
 class PickleCodec(Codec):
-    """Python's pickle, for values only, and by choice only: who can write to the store can run code in the workers.
+    """Python's pickle, for values only, and only if configured: who can write to the store can run code in workers.
 
     A checksum comes first, so that damaged bytes never reach the unpickler. It does not protect against forged bytes.
     """
@@ -154,7 +154,7 @@ _FOR_KEYS: dict[str, type[Codec]] = {codec.name: codec for codec in (MsgpackKeyC
 def codec_named(name: str, key: str, *, for_keys: bool) -> Codec:
     """Return a new codec: `msgpack`, `json`, `pickle`, or the dotted name of a `Serializer` class.
 
-    `key` is the configuration key that says so. Raises `ConfigError` if the codec is unknown or cannot be used.
+    `key` is the configuration key with this value. Raises `ConfigError` if the codec is unknown or cannot be used.
     """
     if name == PickleCodec.name and for_keys:
         raise ConfigError(

@@ -42,10 +42,10 @@ class SpoutOutputCollector:
             component: Id of the spout.
             streams: Its declared streams.
             new_routes: Returns the routes of a stream as they are at the start of each wave.
-            receivers: By stream, the ids of all tasks that take it.
+            receivers: By stream, the ids of all tasks that receive it.
             chunk_bytes: About how many bytes of tuples are encoded together.
-            clock: Returns the seconds by which emits are timed.
-            is_known: Returns whether the message with this id has been emitted before, and is to be dropped.
+            clock: Returns seconds, for the times of emits.
+            is_known: Returns whether the message with this id was emitted before, and must be dropped.
         """
         self._component = component
         self._streams = streams
@@ -61,31 +61,31 @@ class SpoutOutputCollector:
         self._direct_widths = {name: len(stream.fields) for name, stream in streams.items() if stream.direct}
         self._capacities = dict.fromkeys(streams, 0)
         self._intakes = self._empty()
-        self.emitted = 0  # tuples, in all
-        self.taken = 0  # of them those that earlier waves have taken in; the others wait for the next one
-        self.waiting_bytes = 0  # of the tuples that wait, as far as they are encoded
-        self.tracked = 0  # of them those with a message id
-        self.dropped = 0  # messages that the source delivered again, beside the emitted tuples
-        self.errors_reported = 0  # in all
-        self.last_reported: tuple[float, str] | None = None  # when and what; for the engine, which sets it to None
+        self.emitted = 0  # number of tuples
+        self.taken = 0  # of these, the tuples that earlier waves took in; the others wait for the next wave
+        self.waiting_bytes = 0  # of the waiting tuples that are already encoded
+        self.tracked = 0  # of the emitted tuples, those with a message id
+        self.dropped = 0  # messages that the source redelivered; not counted in `emitted`
+        self.errors_reported = 0  # in total
+        self.last_reported: tuple[float, str] | None = None  # time and text; the engine reads it and sets it to None
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, *, stream: str = DEFAULT_STREAM) -> Sequence[int]:
-        """Emit a tuple; return the ids of the tasks that it goes to.
+        """Emit a tuple; return the ids of the tasks that receive it.
 
-        A message that a source with stable message ids delivers again while it is in flight, or although it is
-        committed, is dropped: there are no such tasks then.
+        If a source with stable message ids delivers a message again that is in flight or already committed, it is
+        dropped. The result is then empty.
 
         Args:
             values: One value per declared field. Do not change them after the emit.
-            msg_id: The message's id: a str, int or bytes, or a tuple of plain values. An id that is equal to it comes
-                back to `ack` or `fail`. Two ids are one if they are encoded alike: `("x", 1)` and `("x", True)` are
-                two. None leaves the tuple untracked: neither is called for it.
+            msg_id: The message's id: a str, int or bytes, or a tuple of plain values. `ack` or `fail` gets an equal id.
+                Two ids are the same if their encodings are equal: `("x", 1)` and `("x", True)` differ. With None the
+                tuple is untracked: neither `ack` nor `fail` is called for it.
             stream: The stream to emit to.
 
         Raises:
             TopologyError: The stream is not declared, the number of values is wrong, or `msg_id` is not hashable, or
-                would not come back equal, as one with a NaN.
-            UnsupportedValue: A message id cannot be encoded; or a value of this tuple or of one emitted before it.
+                its decoded form would not be equal, such as an id with a NaN.
+            UnsupportedValue: A message id cannot be encoded, or a value of this tuple or of an earlier tuple.
         """
         if get_ident() != self._thread:
             raise self._calls.refusal("emit")
@@ -93,7 +93,7 @@ class SpoutOutputCollector:
             values = self._as_tuple(values, stream)
         if len(values) != self._widths.get(stream):
             raise self._wrong(values, stream, self._widths, "emit")
-        # Repeats `_add`: a call of it and of its parts would double the cost of an emit.
+        # Repeats the code of `_add`: calling it and its parts would double the cost of an emit.
         if msg_id is not None:
             if type(msg_id) is not int:
                 self._check_id(msg_id)
@@ -140,7 +140,7 @@ class SpoutOutputCollector:
         _log.error("spout %s reports: %s", self._component, text, exc_info=error, extra={"component": self._component})
 
     def open(self) -> None:
-        """Let the spout emit on this thread, and on no other. Called by the engine, never by a job."""
+        """Let the spout emit on this thread only. Called by the engine, never by a job."""
         self._calls.allow()
         self._thread = get_ident()
 
@@ -151,14 +151,14 @@ class SpoutOutputCollector:
 
     @property
     def waiting_since(self) -> float | None:
-        """When the first of the tuples that wait for a wave was emitted; None if none waits.
+        """When the first tuple that waits for a wave was emitted; None if no tuple waits.
 
         For the engine, on any thread.
         """
         return min((intake.since for intake in self._intakes.values() if intake.since is not None), default=None)
 
     def take(self) -> list[Chunk]:
-        """Return what was emitted since the last call. For the engine. Raises `UnsupportedValue`."""
+        """Return the tuples emitted since the last call. For the engine. Raises `UnsupportedValue`."""
         with self._lock:
             taken, self._intakes = self._intakes, self._empty()
             self.taken, self.waiting_bytes = self.emitted, 0

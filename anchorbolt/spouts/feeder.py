@@ -27,7 +27,7 @@ class FeederSpout(Spout):
         if isinstance(fields, str) or not fields:
             raise TopologyError(f"FeederSpout: fields is {fields!r}. Pass a list of names.")
         self.fields = tuple(fields)
-        self.on_feed: Callable[[], None] | None = None  # of the engine: called after each `feed`
+        self.on_feed: Callable[[], None] | None = None  # set by the engine: called after each `feed`
         self._lock = threading.Lock()
         self._batches: deque[list[tuple[Any, ...]]] = deque()
         self._taken: tuple[int, list[tuple[Any, ...]]] | None = None
@@ -39,10 +39,10 @@ class FeederSpout(Spout):
         declarer.declare(*self.fields)
 
     def feed(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Add a batch of rows, each a tuple or list with one value per field.
+        """Add a batch of rows. Each row is a tuple or list with one value per field.
 
         Raises:
-            TopologyError: A row is neither, or has another number of values. No row of the batch was added.
+            TopologyError: A row is not a tuple or list, or has a wrong number of values. No row of the batch was added.
         """
         batch = [self._row(row) for row in self._each("a batch is", rows)]
         with self._lock:

@@ -13,14 +13,14 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.util.messages import shortened
 
-_NUMBER_BITS, _RUN_BITS = 40, 22  # of a message id: together they stay below the 63 bits that encode fastest
+_NUMBER_BITS, _RUN_BITS = 40, 22  # bits of a message id: together less than the 63 bits that encode fastest
 
 
 class GeneratorSpout(BaseRichSpout):
-    """Emits the messages 0, 1, 2 … on the default stream, each with the values that a function of its number returns.
+    """Emits the messages 0, 1, 2 … on the default stream, each with values that a function computes from its number.
 
     The tasks share the numbers: task i of n emits i, i + n, i + 2n …. A failed message is emitted again. Each run
-    starts at number 0, with other message ids: with a state that outlives the run, the messages count again.
+    starts at number 0 with new message ids, so a state that outlives the run counts the messages again.
     """
 
     stable_message_ids = True
@@ -39,14 +39,14 @@ class GeneratorSpout(BaseRichSpout):
         Args:
             fields: Field names of the tuples.
             generate: Returns the values of a message, one per field; its argument is the message's number. Must return
-                equal values each time, since it is called again for a failed message. A tuple is taken as it is, which
-                is fastest.
-            count: Number of messages of all tasks together; None means without end.
-            batch: How many tuples one call of `next_tuple` emits at most.
-            tracked: Whether messages have ids. Without, they are neither acked nor failed.
+                equal values each time: it is called again for a failed message. A tuple is not copied, so it is the
+                fastest result.
+            count: Number of messages of all tasks together; None means no end.
+            batch: Maximum number of tuples that one call of `next_tuple` emits.
+            tracked: Whether messages have ids. Messages without ids are neither acked nor failed.
 
         Raises:
-            TopologyError: An argument is not such a value.
+            TopologyError: An argument is invalid.
         """
         if isinstance(fields, str) or not fields:
             raise TopologyError(f"GeneratorSpout: fields is {shortened(fields)}. Pass a list of names.")
@@ -82,7 +82,7 @@ class GeneratorSpout(BaseRichSpout):
         self._most: int | None = conf.get("topology.max.spout.pending")
 
     def next_tuple(self) -> None:
-        """Emit at most `batch` tuples, failed messages first; fewer where `topology.max.spout.pending` demands it."""
+        """Emit at most `batch` tuples, failed messages first; fewer if `topology.max.spout.pending` requires it."""
         room = self.batch
         if self._most is not None and self.tracked:
             room = min(room, self._most - self._pending)
@@ -108,6 +108,6 @@ class GeneratorSpout(BaseRichSpout):
         self._pending -= 1
 
     def fail(self, msg_id: int) -> None:
-        """Have the message emitted again."""
+        """Emit the message again in a later `next_tuple`."""
         self._pending -= 1
         self._failed.append(msg_id - self._first_id)

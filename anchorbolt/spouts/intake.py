@@ -1,4 +1,4 @@
-"""The intake: what one task of a rich spout has emitted for the next wave, encoded in columns."""
+"""The intake: the tuples that one task of a rich spout emitted for the next wave, encoded in columns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.streams.routing import Router
 
-_FIRST_CAPACITY = 16  # tuples in the first chunk of a stream; a large first tuple must not come 500 times
+_FIRST_CAPACITY = 16  # tuples in the first chunk of a stream: small, because the tuples may be large
 _MOST_TUPLES = 16_384
 
 Routes = Sequence[tuple[Router, Sequence[int]]]
-"""For each bolt that takes a stream: the router of a task that emits it, and the ids of the bolt's tasks."""
+"""For each bolt that receives a stream: the router of an emitting task, and the ids of the bolt's tasks."""
 
 
 class Chunk(NamedTuple):
@@ -23,10 +23,10 @@ class Chunk(NamedTuple):
     size: int  # number of tuples
     payload: bytes  # the packed columns
     msg_ids: Sequence[Any]  # one for each tuple; None for an untracked one
-    since: float  # when the first of them was emitted, in seconds of a clock that does not go back
+    since: float  # when the first tuple was emitted, in seconds of a monotonic clock
 
     def columns(self) -> list[list[Any]]:
-        """Decode the columns; a direct stream has the task ids in front. Raises `SerializationError`."""
+        """Decode the columns; the first column of a direct stream is the task ids. Raises `SerializationError`."""
         columns = unpack(self.payload)
         if not isinstance(columns, list) or any(len(column) != self.size for column in columns):
             raise SerializationError(f"a chunk of stream {self.stream!r} is damaged: its columns differ in length")
@@ -36,37 +36,37 @@ class Chunk(NamedTuple):
 class StreamIntake:
     """The tuples of one stream that were emitted for one wave. Not thread-safe.
 
-    The collector itself adds to `rows`, `msg_ids` and `size`. It calls `begin` before the first row of a chunk, and
+    The collector adds to `rows`, `msg_ids` and `size` itself. It calls `begin` before the first row of a chunk, and
     `pack` when there are `capacity` rows.
     """
 
     def __init__(
         self, stream: str, capacity: int, chunk_bytes: int, new_routes: Callable[[], Routes], clock: Callable[[], float]
     ) -> None:
-        """Start empty; pack chunks of first `capacity` tuples, then of about `chunk_bytes` bytes."""
+        """Start empty. The first chunk has `capacity` tuples, later chunks have about `chunk_bytes` bytes."""
         self.stream = stream
         self.capacity = capacity or _FIRST_CAPACITY
         self.chunks: list[Chunk] = []
-        self.size = 0  # tuples in all
+        self.size = 0  # number of tuples
         self.bytes = 0  # of the packed chunks
-        self.since: float | None = None  # when the first tuple of all was emitted
-        self.rows: list[Any] = []  # that are not packed yet
-        self.msg_ids: list[Any] = []  # theirs
+        self.since: float | None = None  # when the first tuple was emitted
+        self.rows: list[Any] = []  # not packed yet
+        self.msg_ids: list[Any] = []  # the ids of `rows`
         self._rows_since = 0.0
         self._clock = clock
         self._chunk_bytes = chunk_bytes
         self._new_routes = new_routes
         self._routes: Routes | None = None
-        self._routed = 0  # rows that `_routes` has distributed
+        self._routed = 0  # number of rows that `_routes` has distributed
 
     def begin(self) -> None:
-        """Note when the first row that is not packed yet is emitted: now."""
+        """Record the current time as the emit time of the first unpacked row."""
         self._rows_since = self._clock()
         if self.since is None:
             self.since = self._rows_since
 
     def pack(self) -> None:
-        """Encode the tuples that wait. Raises `UnsupportedValue`."""
+        """Encode the unpacked tuples. Raises `UnsupportedValue`."""
         rows = self.rows
         if not rows:
             return
@@ -80,7 +80,7 @@ class StreamIntake:
         self.rows, self.msg_ids = [], []
 
     def tasks_of(self, position: int) -> list[int]:
-        """Return the ids of the tasks that a tuple goes to; a spout's task distributes each wave anew in this way."""
+        """Return the ids of the tasks that receive a tuple. The distribution starts anew in each wave."""
         if self._routes is None or position < self._routed:
             self._routes, self._routed = self._new_routes(), 0
         waiting = list(self._from(self._routed, position))
@@ -106,7 +106,7 @@ class StreamIntake:
 
 
 class TaskIds(Sequence[int]):
-    """The ids of the tasks that a tuple goes to. They are computed when they are looked at."""
+    """The ids of the tasks that receive a tuple. They are computed on first use."""
 
     __slots__ = ("_ids", "_intake", "_position")
 

@@ -1,4 +1,4 @@
-"""The ids of messages: when two are one, and their compact form in a decision record."""
+"""The ids of messages: when two ids are the same, and their compact form in a decision record."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,14 @@ from anchorbolt.util.plain import PLAIN_TYPES, plain
 
 _LARGEST_BYTES = 256 << 20  # decompressed
 _MOST_IDS = 1 << 24
-"""What a reader takes, so that damaged bytes cannot fill its memory. `parts_of` divides more."""
+"""Limits of a reader, so that damaged bytes cannot fill its memory. `parts_of` splits larger sets."""
 
 
 def id_key(msg_id: Any) -> str | int | bytes:
-    """Return the key of a message id in a dict or set: a str or int itself, or the bytes that the id is packed to.
+    """Return the key of a message id in a dict or set: a str or int itself, or the packed bytes of any other id.
 
-    Two ids are one if they are packed to the same bytes. The id itself would not do: Python calls `("x", 1)` and
-    `("x", True)` equal.
+    Two ids are the same if their packed bytes are equal. The id itself cannot be the key: in Python `("x", 1)` and
+    `("x", True)` are equal.
     """
     kind = type(msg_id)
     if kind is str or kind is int:
@@ -31,7 +31,7 @@ _STAND_FOR_THEMSELVES = frozenset({str, int})
 
 
 def id_keys(msg_ids: Sequence[Any]) -> Sequence[str | int | bytes]:
-    """Return `id_key` of each message id. It takes a fraction of the time if all are str and int."""
+    """Return `id_key` of each message id. Much faster if all ids are str and int."""
     return msg_ids if _STAND_FOR_THEMSELVES.issuperset(map(type, msg_ids)) else [*map(id_key, msg_ids)]
 
 
@@ -42,16 +42,16 @@ def id_of(key: str | int | bytes) -> Any:
 
 @dataclass(frozen=True)
 class AckedMessages:
-    """Messages of one spout that a decision acks. The spout may not have told its source yet."""
+    """Messages of one spout that a decision acks. The source may not have received the acks yet."""
 
     component: str
     packed: bytes
 
     @classmethod
     def parts_of(cls, component: str, msg_ids: Sequence[Any]) -> Iterator[tuple["AckedMessages", Sequence[Any]]]:
-        """Encode message ids, in as many parts as a reader needs; yield each part with its ids.
+        """Encode message ids, split by the limits of a reader; yield each part with its ids.
 
-        Whole numbers are encoded as ranges, others compressed. Raises `UnsupportedValue` if an id is too large.
+        Whole numbers are encoded as ranges, other ids are compressed. Raises `UnsupportedValue` if an id is too large.
         """
         for start in range(0, len(msg_ids), _MOST_IDS):
             yield from cls._halves_of(component, msg_ids[start : start + _MOST_IDS])
@@ -73,7 +73,7 @@ class AckedMessages:
             )
 
     def msg_ids(self) -> list[Any]:
-        """Decode the message ids, in any order. Raises `SerializationError` if the bytes are none."""
+        """Decode the message ids, in any order. Raises `SerializationError` if the bytes are invalid."""
         try:
             kind = self.packed[0]
             inflating = zlib.decompressobj()
@@ -96,7 +96,7 @@ def _ranges(msg_ids: Sequence[Any]) -> list[tuple[int, int]] | None:
     """Return the first number and the length of each range; None if not all ids are numbers of 64 bits."""
     if set(map(type, msg_ids)) != {int}:
         return None
-    import numpy as np  # not on top: most drivers have no spouts with stable message ids
+    import numpy as np  # imported here: most drivers have no spouts with stable message ids
 
     try:
         numbers = np.fromiter(msg_ids, np.int64, len(msg_ids))

@@ -1,4 +1,4 @@
-"""The arguments that all spouts over Redis streams take, and their checks."""
+"""The common arguments of all spouts over Redis streams, and their checks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PASSWORD_ARGUMENTS = ("password", "password_env", "password_file")
 
 @dataclasses.dataclass(frozen=True)
 class RedisConnection:
-    """A server or a cluster, the login, and the place of the password."""
+    """A server or a cluster, the login, and the source of the password."""
 
     provider: RedisStateProvider | RedisClusterStateProvider
     password_env: str | None
     password_file: str | None
 
     def address(self) -> RedisAddress:
-        """Return address and login. Raises `ConfigError` if the password cannot be read from its place."""
+        """Return address and login. Raises `ConfigError` if the password cannot be read."""
         password = find_password(_PASSWORD_ARGUMENTS, self.provider.password, self.password_env, self.password_file)
         return dataclasses.replace(self.provider, password=password).address
 
@@ -46,7 +46,7 @@ def connection_of(
 ) -> RedisConnection:
     """Return the connection that a spout's arguments describe; the arguments are those of `RedisStreamsSpout`.
 
-    `spout` is the name of its class. Raises `ConfigError` if an argument is wrong, or contradicts another one.
+    `spout` is the name of its class. Raises `ConfigError` if an argument is invalid or contradicts another.
     """
     places = (password, password_env, password_file)
     given = [name for name, value in zip(_PASSWORD_ARGUMENTS, places, strict=True) if value is not None]
@@ -73,7 +73,7 @@ def connection_of(
 
 
 def stream_keys(spout: str, given: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the keys of the argument `streams`. Raises `TopologyError` if it is not one key or several."""
+    """Return the keys of the argument `streams`. Raises `TopologyError` if it is neither a key nor a list of keys."""
     if given == "":
         raise refusal(spout, "streams", given, "Pass the key of a stream, or a list of keys.")
     return (given,) if isinstance(given, str) else names(spout, "streams", given)

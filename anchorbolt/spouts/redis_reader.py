@@ -1,4 +1,4 @@
-"""Decides what a task of a Redis spout reads next from one stream, and keeps what it holds of it. No I/O of its own."""
+"""Decides what a task of a Redis spout reads next from one stream, and keeps the held entries. No I/O of its own."""
 
 import logging
 import zlib
@@ -11,27 +11,27 @@ from anchorbolt.state_backends.redis.stream_entries import FIRST, Entry
 
 _log = logging.getLogger("anchorbolt.spouts")
 
-_SWEEP_S = 5.0  # between two searches for entries that nobody works on
+_SWEEP_S = 5.0  # between two searches for entries of consumers that do not run
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.01  # between two reads of a stream without new entries
 _ACKS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
 class Task:
-    """One of the tasks of a spout. Its consumer's name ends with its index, so a new run finds what it held."""
+    """A task of a spout. Its consumer's name ends with its index, so a new run finds the entries that it held."""
 
-    prefix: str  # of the names of all consumers of this spout
+    prefix: str  # of the consumer names of this spout
     index: int
-    tasks: int  # their number in this run
+    tasks: int  # number of tasks in this run
 
     @property
     def consumer(self) -> str:
         return f"{self.prefix}{self.index}"
 
     def works_as(self, consumer: str) -> bool | None:
-        """Return True if a consumer is a task of this run, False if it was one of an earlier run, or None.
+        """Return True if a consumer is a task of this run, False if of an earlier run, None if of another program.
 
-        This run is the only one of its topology: a driver that starts takes over from the one before.
+        This is the only run of its topology: a starting driver takes over from the driver before.
         """
         digits = consumer.removeprefix(self.prefix)
         if not consumer.startswith(self.prefix) or not (digits.isascii() and digits.isdigit()):
@@ -39,19 +39,19 @@ class Task:
         return int(digits) < self.tasks
 
     def takes_over(self, consumer: str) -> bool:
-        """Return whether this task is the one to look after a consumer that does not work."""
+        """Return whether this task must take over a consumer that does not run."""
         return zlib.crc32(consumer.encode("utf-8", "surrogateescape")) % self.tasks == self.index
 
 
 class StreamReader:
-    """Reads one stream for one task: failed entries, then those of an earlier run, of dead consumers, and new ones.
+    """Reads one stream for one task: failed entries, entries of an earlier run, of dead consumers, and new entries.
 
-    An entry is held from when it was returned until its ack has reached Redis. While it is held it is not returned
-    again, except after `fail`.
+    The task holds an entry from its return until its ack has reached Redis. A held entry is not returned again, except
+    after `fail`.
     """
 
     def __init__(self, consumer: StreamConsumer, task: Task, idle_s: float, clock: Callable[[], float]) -> None:
-        """Take over the entries of a consumer that is no task of this topology if it had them for `idle_s` seconds."""
+        """Take over entries of consumers outside this topology after `idle_s` seconds."""
         self.consumer = consumer
         self._task = task
         self._idle_s = idle_s
@@ -59,16 +59,16 @@ class StreamReader:
         self._held: set[str] = set()
         self._failed: deque[str] = deque()
         self._acks: list[str] = []
-        # Position in the consumer's own pending entries; None: all are held. The first sweep tells.
+        # Position in the consumer's own pending entries; None: all are held. The first sweep sets it.
         self._own_after: str | None = None
         self._abandoned: deque[str] = deque()  # consumers to claim from
-        self._claimed: dict[str, str] = {}  # by consumer, the last id of its pending entries that was looked at
+        self._claimed: dict[str, str] = {}  # by consumer, the id of its last pending entry that was checked
         self._next_sweep = 0.0
         self._next_read = 0.0
         self._pause_s = _FIRST_PAUSE_S
 
     def next_entries(self, count: int) -> list[Entry]:
-        """Return at most `count` entries to emit. None may be returned though there are some.
+        """Return at most `count` entries to emit. The list may be empty although there are entries.
 
         Raises:
             SourceUnavailable: Redis does not answer. Call `reread` before the next call.
@@ -87,23 +87,23 @@ class StreamReader:
         return entries or self._new(now, count)
 
     def reread(self) -> None:
-        """Look at the consumer's own entries again: Redis may have delivered some by a reply that did not arrive."""
+        """Read the consumer's own entries again: Redis may have delivered some in a reply that was lost."""
         self._own_after = FIRST
 
     def ack(self, id: str) -> None:
-        """Keep an ack for `flush`."""
+        """Collect an ack for `flush`."""
         self._acks.append(id)
 
     def fail(self, id: str) -> None:
-        """Have `next_entries` return a held entry again."""
+        """Let `next_entries` return a held entry again."""
         self._failed.append(id)
 
     def release(self, id: str) -> None:
-        """Hold an entry no more: another task holds it."""
+        """Forget an entry: another task holds it now."""
         self._held.discard(id)
 
     def flush(self) -> None:
-        """Send the acks. Those that Redis did not confirm are kept. Raises `SourceUnavailable`."""
+        """Send the acks. Acks that Redis did not confirm are kept. Raises `SourceUnavailable`."""
         while self._acks:
             sent = self._acks[:_ACKS_AT_ONCE]
             self.consumer.ack(sent)
@@ -132,8 +132,8 @@ class StreamReader:
         return self._take(entries)
 
     def _again(self, count: int) -> list[Entry]:
-        # Redis is asked for the fields again: failures are rare, and memory for each pending entry is not. Who owns an
-        # entry is also known there only.
+        # Read the fields from Redis again: failures are rare, and keeping the fields of all pending entries costs
+        # memory. Also, only Redis knows the owner of an entry.
         ids = [self._failed[number] for number in range(min(count, len(self._failed)))]
         entries = self.consumer.claim(ids, 0.0)
         found = {id for id, _ in entries}
@@ -153,18 +153,18 @@ class StreamReader:
         ids = [id for id, idle in pending if idle >= idle_s]
         entries = self._take(self.consumer.claim(ids, idle_s)) if ids else []
         self._claimed[consumer] = pending[-1][0]
-        if not ids:  # it seems to be alive: look at its next entries after the next sweep
+        if not ids:  # it seems to be alive: check its next entries after the next sweep
             self._abandoned.popleft()
         if entries:
             _log.info("claimed %d entries of stream %r from consumer %r", len(entries), self.consumer.key, consumer)
         return entries
 
     def _sweep(self) -> None:
-        """Find entries that nobody works on."""
+        """Find entries of consumers that do not run."""
         self.consumer.note_position()
         counts = self.consumer.pending_counts()
         if counts.pop(self.consumer.name, 0) > len(self._held):
-            self.reread()  # delivered to this name by a reply that was lost, or to a driver that was taken over
+            self.reread()  # delivered to this name in a lost reply, or to an earlier driver
         self._abandoned = deque(
             name
             for name, number in counts.items()
@@ -172,7 +172,7 @@ class StreamReader:
         )
 
     def _take(self, entries: list[Entry]) -> list[Entry]:
-        """Hold these entries; return those that were not held before, without deleted ones."""
+        """Hold these entries; return the entries that were not held before and are not deleted."""
         taken = [entry for entry in entries if entry[0] not in self._held]
         deleted = [id for id, fields in taken if not fields]
         if deleted:

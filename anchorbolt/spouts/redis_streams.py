@@ -1,12 +1,12 @@
-"""A reliable spout over Redis streams, in the place that Kestrel has in Storm's documentation.
+"""A reliable spout over Redis streams. It takes the role of Kestrel in Storm's documentation.
 
-What it may deliver twice, and to whom:
+Which entries may be delivered twice, and to which task:
 
 - A consumer group hands each entry to one consumer, and keeps it as pending until it is acked. Each task is a consumer
-  whose name is the same in every run, so a task that starts first reads what it held before.
-- A task knows from the names of the consumers which of them are its siblings, and never claims from these: their
-  entries may wait for a wave for any time. `XAUTOCLAIM` claims from all consumers, so a task does in steps what it
-  does: `XINFO CONSUMERS`, then `XPENDING` and `XCLAIM` for those that are not siblings.
+  with the same name in every run, so a starting task first reads the entries that it held before.
+- A task knows its siblings by the names of the consumers, and never claims from them: their entries may wait for a wave
+  for any time. `XAUTOCLAIM` claims from all consumers, so a task uses other commands: `XINFO CONSUMERS`, then
+  `XPENDING` and `XCLAIM` for consumers that are not siblings.
 - Redis decides who owns an entry. A failed entry is claimed again and so read again.
 """
 
@@ -42,14 +42,14 @@ _MOST_ACKS = 10_000
 class RedisStreamsSpout(BaseRichSpout):
     """Emits the entries of one Redis stream or several, on the default stream, as a consumer group.
 
-    The tasks of the spout share the entries. An entry is pending in Redis until what it caused is committed. A failed
-    entry is emitted again. A task that starts first takes the entries that it held when its driver was killed, and
-    those of tasks that no longer exist. It takes those of all other consumers after `claim_after_s`.
+    The tasks of the spout share the entries. An entry is pending in Redis until its effects are committed. A failed
+    entry is emitted again. A starting task first takes the entries that it held when its driver was killed, and the
+    entries of tasks that no longer exist. It takes the entries of all other consumers after `claim_after_s`.
 
     A message's id is the entry's id, such as `1526919030474-55`. With several streams the stream's key precedes it, as
     in `orders:1526919030474-55`: let a topology finish all messages before you change from one stream to several. Ids
-    are stable, so the state is exactly-once if Redis keeps all that it has answered, with `appendonly yes` and
-    `appendfsync always`. A Redis that loses acks in a crash delivers their entries again.
+    are stable, so the state is exactly-once if Redis keeps every write that it has confirmed (`appendonly yes` and
+    `appendfsync always`). A Redis that loses acks in a crash delivers their entries again.
 
     While Redis does not answer, the spout emits nothing, and keeps the acks. After `topology.message.timeout.secs` the
     run stops with `SourceUnavailable`. Needs Redis 5 or later, and a group that only one topology uses.
@@ -81,32 +81,32 @@ class RedisStreamsSpout(BaseRichSpout):
         """Create a spout. Connects to nothing yet.
 
         Args:
-            streams: Key of the stream, or keys of several. A stream that is missing is created. In a Redis Cluster the
-                keys may have any slots.
-            fields: Names of the entries' fields to emit, which are the field names of the tuples. A field that an entry
-                lacks is None; other fields of an entry are left out.
+            streams: Key of the stream, or keys of several. A missing stream is created. In a Redis Cluster the keys may
+                be in any slots.
+            fields: Names of the entries' fields to emit, which are also the field names of the tuples. A field that an
+                entry lacks is None; other fields of an entry are ignored.
             group: Name of the consumer group, created if it is missing. None means `TOPOLOGY:COMPONENT`.
-            from_start: Whether a group that is created reads the streams from their first entry, and not only what is
-                added from then on.
+            from_start: Whether a new group reads the streams from their first entry, instead of only entries added
+                after its creation.
             decode: Whether values are decoded as UTF-8, or stay bytes. A value that is not UTF-8 always stays bytes.
-            batch: How many entries are read at one time.
-            claim_after_s: Seconds after which an entry is taken from a consumer that is no task of this spout. None
+            batch: Number of entries per read.
+            claim_after_s: Seconds after which an entry is taken from a consumer that is not a task of this spout. None
                 means 4 times `topology.message.timeout.secs`: an entry may be pending for longer than the time-out,
-                because the time that it waits for its wave does not count.
+                because its wait for a wave does not count.
             host: Name or address of the server.
             port: Its TCP port.
             database: Number of the database.
             nodes: Some of the servers of a Redis Cluster, each as `host:port`, instead of host and port.
-            username: ACL user; None means the default one.
+            username: ACL user; None means the default user.
             password: Its password. It is part of the spout's pickle, which does not leave the driver.
-            password_env: Instead of `password`, the environment variable that has it on the driver.
-            password_file: Instead of `password`, the file that has it on the driver.
+            password_env: Instead of `password`, the name of an environment variable of the driver.
+            password_file: Instead of `password`, the path of a file on the driver.
             timeout_ms: Time in milliseconds for connecting, and for each read and write of a socket.
-            tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
+            tls: Encryption settings; None means no encryption. May be a mapping with the keys of `TlsSettings`.
 
         Raises:
-            TopologyError: Streams, fields or another argument that is not about the connection is not such a value.
-            ConfigError: An argument about the connection is not such a value.
+            TopologyError: An argument that is not about the connection, such as the streams or fields, is invalid.
+            ConfigError: An argument about the connection is invalid.
         """
         self.streams = stream_keys(_NAME, streams)
         self.fields = names(_NAME, "fields", fields)
@@ -144,11 +144,11 @@ class RedisStreamsSpout(BaseRichSpout):
         declarer.declare(*self.fields)
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
-        """Connect, and create the group where it is missing.
+        """Connect, and create the group in streams that lack it.
 
         Raises:
             SourceUnavailable: Redis does not answer within the time-out of messages.
-            ConfigError: The login was refused, a key holds no stream, or the password cannot be read.
+            ConfigError: The login was refused, a key is not a stream, or the password cannot be read.
         """
         timeout_s = int(conf.get("topology.message.timeout.secs") or 30)
         component = context.this_component_id
@@ -157,7 +157,7 @@ class RedisStreamsSpout(BaseRichSpout):
         )
         self._emit = collector.emit
         self._most: int | None = conf.get("topology.max.spout.pending")
-        self._pending = 0  # emitted, and neither acked nor failed
+        self._pending = 0  # entries emitted, but neither acked nor failed
         self._retry = RetryPolicy(timeout_s * 1000)
         self._values = values_of([name.encode() for name in self.fields], self.decode)
         address = self._connection.address()
@@ -173,7 +173,7 @@ class RedisStreamsSpout(BaseRichSpout):
         self._turns = deque(self._sources.values())
 
     def next_tuple(self) -> None:
-        """Emit the next entries of one stream: at most `batch`, and what `topology.max.spout.pending` allows.
+        """Emit the next entries of one stream: at most `batch`, within `topology.max.spout.pending`.
 
         Raises:
             SourceUnavailable: Redis has not answered for the time-out of messages.
@@ -194,7 +194,7 @@ class RedisStreamsSpout(BaseRichSpout):
                 return
 
     def ack(self, msg_id: str) -> None:
-        """Keep the ack for `flush_acks`, and send them when there are many."""
+        """Keep the ack for `flush_acks`; send the acks early if there are many."""
         self._pending -= 1
         source, id = self._source_of(msg_id)
         source.reader.ack(id)
@@ -202,13 +202,13 @@ class RedisStreamsSpout(BaseRichSpout):
             self.flush_acks()
 
     def fail(self, msg_id: str) -> None:
-        """Have the entry emitted again by this task. An entry that was deleted meanwhile is acked and logged."""
+        """Emit the entry again from this task. If the entry was deleted meanwhile, it is acked and logged."""
         self._pending -= 1
         source, id = self._source_of(msg_id)
         source.reader.fail(id)
 
     def recall(self, msg_id: str) -> None:
-        """Forget an entry that another task has claimed: a consumer of another program had taken it from this one."""
+        """Forget an entry that another task has claimed, after a consumer of another program took it from this task."""
         self._pending -= 1
         source, id = self._source_of(msg_id)
         source.reader.release(id)
@@ -222,7 +222,7 @@ class RedisStreamsSpout(BaseRichSpout):
         self._retry.until_available(self._flush)
 
     def ack_again(self, msg_ids: Sequence[str]) -> bool:
-        """Ack entries that earlier runs have processed: Redis ignores those that it knows of.
+        """Ack entries that earlier runs have processed. Redis ignores acks that it already has.
 
         Raises:
             SourceUnavailable: Redis has not answered for the time-out of messages.
@@ -231,7 +231,7 @@ class RedisStreamsSpout(BaseRichSpout):
         for msg_id in msg_ids:
             key, colon, id = msg_id.rpartition(":")
             source = self._sources.get(key + colon)
-            if source is None:  # of a stream that the spout does not read any more
+            if source is None:  # the spout no longer reads this stream
                 are_known = False
             else:
                 source.reader.ack(id)
@@ -239,7 +239,7 @@ class RedisStreamsSpout(BaseRichSpout):
         return are_known
 
     def close(self) -> None:
-        """Close the connections, if there are any. What was not acked stays pending in Redis, for the next run."""
+        """Close the connections, if there are any. Entries without an ack stay pending in Redis, for the next run."""
         client, self._client = self._client, None
         if client is not None:
             client.release()
@@ -253,13 +253,13 @@ class RedisStreamsSpout(BaseRichSpout):
         for source in self._turns:
             try:
                 source.reader.flush()
-            except SourceUnavailable as error:  # in a cluster, others may answer
+            except SourceUnavailable as error:  # in a cluster, other servers may answer
                 unavailable = error
         if unavailable is not None:
             raise unavailable
 
     def _read(self, source: _Source, room: int) -> list[Entry]:
-        """Read entries. An absent Redis is asked again later, so that this returns soon."""
+        """Read entries. If Redis does not answer, return soon and ask it again in a later call."""
         if time.monotonic() < source.retry_at:
             return []
         try:
@@ -282,9 +282,9 @@ class RedisStreamsSpout(BaseRichSpout):
 
 @dataclasses.dataclass
 class _Source:
-    """One of the streams, and when its server is asked again while it is away."""
+    """One of the streams, and when to ask its server again while it does not answer."""
 
     prefix: str  # of message ids
     reader: StreamReader
-    backoff: Backoff | None = None  # while its server is away
+    backoff: Backoff | None = None  # while its server does not answer
     retry_at: float = 0.0

@@ -1,4 +1,4 @@
-"""`BaseRichSpout`: a spout that emits tuple by tuple, and is told which of its messages were processed."""
+"""`BaseRichSpout`: a spout that emits tuple by tuple, and gets the acks and fails of its messages."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class BaseRichSpout(Spout):
-    """Emits tuples, and takes the acks and fails of those that it gave a message id.
+    """Emits tuples, and gets the acks and fails of tuples with a message id.
 
-    The engine copies the spout on the driver, once for each of its tasks; it must be picklable. Each task
-    has a thread of its own, which makes all calls to the instance, one after the other. So a spout needs no locks, and
-    a slow spout stops no other.
+    The engine copies the spout on the driver, once for each of its tasks; it must be picklable. Each task has its own
+    thread, which makes all calls to the instance, one after the other. So a spout needs no locks, and a slow spout does
+    not delay other spouts.
 
     Attributes:
-        stable_message_ids: Set it to True in the class if the source gives a message that it delivers again the id that
-            the message had before. The engine then recognises the message, and the state is exactly-once.
-            Otherwise a message can count twice after a crash, never less than once.
-        source_is_away: Set it to True on the instance while the source does not answer: a run that ends when its
-            sources are empty waits for the answer then.
+        stable_message_ids: Set it to True in the class if the source redelivers a message under the same id. The engine
+            then recognises the message, and the state is exactly-once. Otherwise a message can count twice after a
+            crash, never less than once.
+        source_is_away: Set it to True on the instance while the source does not answer: then a run that ends when its
+            sources are empty waits for the answer.
     """
 
     stable_message_ids: bool = False
@@ -41,43 +41,43 @@ class BaseRichSpout(Spout):
     def next_tuple(self) -> None:
         """Emit the next tuples, if there are any.
 
-        Called again and again while the run takes in tuples. Must not block for long: acks and fails wait for its
-        return. If it emits nothing, the engine waits a millisecond before the next call. If it raises, the run stops.
+        Called repeatedly while the run takes in tuples. Must not block for long: acks and fails wait until it returns.
+        If it emits nothing, the engine waits a millisecond before the next call. If it raises, the run stops.
         """
 
     def ack(self, msg_id: Any) -> None:
         """Called for a message whose tuple tree is complete, after the wave that completed it has committed.
 
-        With stable message ids, a message that the source delivers again, although it is committed, is not processed
-        again, only acked again. So this may be called twice for one message, and for one that this instance has not
+        With stable message ids, a message that the source delivers again after its commit is only acked again, not
+        processed again. So this may be called twice for one message, and for a message that this instance has not
         emitted in its run.
         """
 
     def fail(self, msg_id: Any) -> None:
-        """Called once for a message whose tuple tree failed or timed out. Emit it again to have it processed."""
+        """Called once for a message whose tuple tree failed or timed out. Emit it again to process it again."""
 
     def recall(self, msg_id: Any) -> None:
-        """Called for a message that is in flight, once another task of the spout has got it from the source as well.
+        """Called for a message in flight when another task of the spout has received it from the source too.
 
-        Neither `ack` nor `fail` will be called for it on this task, but on the other. Only with stable message ids.
-        Override it in a spout that keeps what is pending, if its source may move a message from one task to another.
+        `ack` or `fail` will be called for it on the other task, not on this one. Called only with stable message ids.
+        Override it in a spout that keeps its pending messages, if its source may move a message between tasks.
         """
 
     def flush_acks(self) -> None:
-        """Called after each group of `ack` calls: when it returns, the source must know that they are processed.
+        """Called after each group of `ack` calls: when it returns, the source must have these acks.
 
         Override it in a spout that collects acks and sends them together.
         """
 
     def ack_again(self, msg_ids: Sequence[Any]) -> bool:
-        """Called after `open` on one task, with the messages that runs before have acked, but maybe told no source of.
+        """Called after `open` on one task, with messages of earlier runs whose acks the source may not have received.
 
-        Only for a spout with stable message ids, if a driver has died or could not reach the source. Override it
-        if the source takes the ack of a message that it has not delivered again, and ignores it if it knows it already.
+        Called only for a spout with stable message ids, if a driver has died or could not reach the source. Override it
+        if the source accepts the ack of a message that it has not delivered again, and ignores a repeated ack.
 
         Returns:
-            Whether the source now knows of all these acks. If not, as by default, the engine keeps the ids,
-            in each decision too, until the source delivers their messages again.
+            Whether the source now has all these acks. If False (the default), the engine keeps the ids, in each
+            decision too, until the source delivers their messages again.
         """
         return False
 
@@ -89,7 +89,7 @@ class BaseRichSpout(Spout):
         """
 
     def close(self) -> None:
-        """Called at the end of the run, as the last call. Never called when the driver is killed.
+        """Called at the end of the run, as the last call. Not called when the driver is killed.
 
         Also called after a call that raised, `open` included.
         """

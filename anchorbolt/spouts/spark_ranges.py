@@ -20,8 +20,8 @@ class SparkTransactionalSpout(BatchSpout):
     """Emits the rows of a range of offsets as one batch, identical in each try.
 
     Offsets are plain values (numbers, text, lists, dicts) that say how far the source has been read: a row number, a
-    date, the offset of each partition. A batch goes from the offsets where the batch before ended to those that
-    `latest` returns. Both are stored before the batch is read, as `{"start": …, "end": …}`.
+    date, the offset of each partition. A batch starts at the end offsets of the batch before, and ends at the offsets
+    that `latest` returns. Both are stored before the batch is read, as `{"start": …, "end": …}`.
 
     The partitions of the DataFrame are the tasks of this spout; the `parallelism` passed to the builder is their upper
     bound. Values are Python's own types: a struct becomes a dict, a timestamp an aware datetime, a decimal a
@@ -35,10 +35,10 @@ class SparkTransactionalSpout(BatchSpout):
         Args:
             fields: Field names of the tuples, one for each column of the DataFrame, in the same order.
             start: The offsets where the first batch begins.
-            attempt_field: Name of the field for the attempt, which is before all others.
+            attempt_field: Name of the field for the attempt, the first field.
 
         Raises:
-            TopologyError: An argument is not such a value.
+            TopologyError: An argument is invalid.
         """
         spout = type(self).__name__
         if isinstance(fields, str | bytes) or not isinstance(fields, Sequence) or not fields:
@@ -57,19 +57,20 @@ class SparkTransactionalSpout(BatchSpout):
         self.start = start
         self.attempt_field = attempt_field
         self.accepts_loss = False
-        """Whether rows that are gone may be left out. The engine sets it to `topology.state.accept.loss` of the run."""
+        """Whether to skip rows that the source has lost. The engine sets it to `topology.state.accept.loss` of the
+        run."""
 
     @abstractmethod
     def latest(self, spark: SparkSession, start: Any) -> Any:
         """Return the offsets where the next batch ends; None or `start` if there is nothing new.
 
-        What this returns decides how large the batch is. Called on the driver, on one thread, when a batch may begin:
-        many times a second while there is nothing new. Not called for a batch that is tried again.
+        The result decides the size of the batch. Called on the driver, on one thread, when a batch may begin: many
+        times a second while there is nothing new. Not called for a batch that is tried again.
 
         Args:
             spark: The engine's session.
-            start: Where the batch begins: what this returned for the batch before, which may not have committed yet;
-                tuples have become lists. For the first batch, the spout's `start`.
+            start: Where the batch begins: the result for the batch before, which may not have committed yet, with
+                tuples converted to lists. For the first batch, the spout's `start`.
         """
 
     @abstractmethod
@@ -83,14 +84,14 @@ class SparkTransactionalSpout(BatchSpout):
         Args:
             spark: The engine's session.
             start: Where the batch begins.
-            end: What `latest` returned for it.
+            end: Where the batch ends: the result of `latest`.
         """
 
     def behind(self, end: Any) -> int | None:
-        """Return how many offsets the source had behind `end` when `latest` looked last; None if that is not known.
+        """Return how many offsets the source had after `end` at the last call of `latest`; None if unknown.
 
-        Called on the driver after the commit of each batch, on the thread of `latest`, and must not ask the source.
-        Metrics and the page show it as the backlog. What it raises is ignored.
+        Called on the driver after the commit of each batch, on the thread of `latest`. Must not ask the source. Metrics
+        and the page show it as the backlog. Exceptions are ignored.
 
         Args:
             end: Where the batch ended.

@@ -1,4 +1,4 @@
-"""The base class of all spouts, and the spout over any Spark streaming DataFrame, which the engine reads by waves."""
+"""The base class of all spouts, and the spout over any Spark streaming DataFrame."""
 
 from __future__ import annotations
 

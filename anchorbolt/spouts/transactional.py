@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 class Coordinator(ABC):
-    """Decides on the driver when the next batch begins. All calls come on one thread; there is one in a run."""
+    """Decides on the driver when the next batch begins. A run has one coordinator; all calls come on one thread."""
 
     def after(self, last_metadata: Any) -> None:
-        """Called just before each `is_ready`: the question is about the batch that follows this metadata.
+        """Called just before each `is_ready`, with the metadata of the batch before.
 
         Args:
-            last_metadata: The metadata of the batch before, which may not have committed yet. When a batch fails, the
+            last_metadata: The metadata of the batch before, which may not have committed yet. After a failed batch, the
                 next call has the metadata of an earlier batch. For a partitioned spout, a dict `{partition: metadata}`
-                of the partitions that have metadata; for another, what `initialize_transaction` returned. None before
-                the first batch.
+                of the partitions that have metadata; for other spouts, the result of `initialize_transaction`. None
+                before the first batch.
         """
 
     def is_ready(self) -> bool:
-        """Return whether a new batch may begin. Called before each new one, and again and again while it is False.
+        """Return whether a new batch may begin. Called before each new batch, and repeatedly while it returns False.
 
-        A batch that is tried again does not ask. A run with `until_empty` ends when no batch is ready.
+        Not called for a batch that is tried again. A run with `until_empty` ends when no batch is ready.
 
-        Leave it out if the source cannot tell. Then the engine waits for the checkpoint interval after a batch without
-        tuples, and a run with `until_empty` ends with such a batch. With an override that always returns True, empty
-        batches follow each other without a pause, and such a run never ends.
+        Do not override it if the source cannot tell. Then the engine waits for the checkpoint interval after a batch
+        without tuples, and a run with `until_empty` ends with such a batch. With an override that always returns True,
+        empty batches follow each other without a pause, and such a run never ends.
         """
         return True
 
@@ -59,17 +59,17 @@ class TransactionalCoordinator(Coordinator):
 
 
 class PartitionedCoordinator(Coordinator):
-    """The coordinator of a `PartitionedTransactionalSpout`, and of an opaque one."""
+    """The coordinator of a `PartitionedTransactionalSpout` or an `OpaquePartitionedTransactionalSpout`."""
 
     @abstractmethod
     def number_of_partitions(self) -> int:
-        """Return how many partitions the source has, at least 1. Called for each new batch. Never fewer than before."""
+        """Return how many partitions the source has, at least 1. Called for each new batch. Must never decrease."""
 
 
 class Emitter(ABC):
-    """Emits batches on executors. Each worker process that runs a task of the spout has one emitter for it.
+    """Emits batches on executors. Each worker process that runs a task of the spout has one emitter for the task.
 
-    It serves any batches of its task, in any order, so use its attributes only as a cache.
+    It may get any batches of its task, in any order, so use its attributes only as a cache.
     """
 
     def cleanup_before(self, txid: int) -> None:
@@ -86,7 +86,7 @@ class TransactionalEmitter(Emitter):
     def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchOutputCollector) -> None:
         """Emit this task's share of a batch. Called on every task of the spout, for each try of each batch.
 
-        Must emit the same tuples each time that it gets the same metadata. The first value of each is `attempt`.
+        Must emit the same tuples each time that it gets the same metadata. The first value of each tuple is `attempt`.
         """
 
 
@@ -118,16 +118,16 @@ class PartitionedEmitter(Emitter):
             last_metadata: The metadata of the batch before; None if the partition has none yet.
 
         Returns:
-            The metadata of this batch. To emit nothing, return `last_metadata`, or None. A batch with tuples has other
-            metadata than the one before: otherwise its tuples would be emitted again. All metadata of a spout has
-            one type.
+            The metadata of this batch. To emit nothing, return `last_metadata`, or None. A batch with tuples must have
+            different metadata from the batch before: otherwise its tuples would be emitted again. All metadata of a
+            spout has one type.
         """
 
     @abstractmethod
     def emit_partition_batch(
         self, attempt: TransactionAttempt, collector: BatchOutputCollector, partition: int, metadata: Any
     ) -> None:
-        """Emit a batch of a partition again. Must emit exactly the tuples that had this metadata."""
+        """Emit a batch of a partition again. Must emit exactly the tuples that were emitted with this metadata."""
 
 
 class OpaquePartitionedEmitter(Emitter):
@@ -139,7 +139,7 @@ class OpaquePartitionedEmitter(Emitter):
     ) -> Any:
         """Emit a batch of a partition, and return its metadata; see `PartitionedEmitter.emit_partition_batch_new`.
 
-        Also called when a batch is tried again, with the same `last_metadata`; it may then emit other tuples.
+        Also called when a batch is tried again, with the same `last_metadata`; it may then emit different tuples.
         """
 
 
@@ -151,7 +151,7 @@ class BatchSpout(Spout):
 
 
 class TransactionalSpout(BatchSpout):
-    """A spout whose coordinator decides what each batch holds. All its tasks emit a share of every batch."""
+    """A spout whose coordinator defines each batch. All its tasks emit a share of every batch."""
 
     @abstractmethod
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionalCoordinator:
@@ -171,7 +171,7 @@ class CommitterTransactionalSpout(TransactionalSpout):
 
 
 class PartitionedTransactionalSpout(BatchSpout):
-    """A spout over a source with partitions that can be read again: the same batch each time."""
+    """A spout over a source with partitions that can be read again, with the same batch each time."""
 
     @abstractmethod
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> PartitionedCoordinator:
@@ -185,7 +185,7 @@ class PartitionedTransactionalSpout(BatchSpout):
 class OpaquePartitionedTransactionalSpout(BatchSpout):
     """A spout over a source with partitions that cannot always be read again.
 
-    Each tuple is in exactly one batch that commits, but a batch that is tried again may hold other tuples.
+    Each tuple is in exactly one committed batch, but a batch that is tried again may have different tuples.
     """
 
     @abstractmethod
@@ -198,12 +198,12 @@ class OpaquePartitionedTransactionalSpout(BatchSpout):
 
 
 class SpoutKind(NamedTuple):
-    """What the engine has to know of a kind of spout."""
+    """The properties of a kind of spout, for the engine."""
 
     text: str  # in the decision record
-    coordinator: type[Coordinator] | None = None  # what `coordinator` has to return; None if there is no such method
+    coordinator: type[Coordinator] | None = None  # required result of `coordinator`; None if there is no such method
     emitter: type[Emitter] | None = None  # likewise; None if Spark reads the batches
-    is_partitioned: bool = False  # each partition has metadata of its own
+    is_partitioned: bool = False  # each partition has its own metadata
     is_opaque: bool = False  # a batch that is tried again may differ
 
 
@@ -219,9 +219,9 @@ KINDS: dict[type, SpoutKind] = {
         "opaque partitioned", PartitionedCoordinator, OpaquePartitionedEmitter, is_partitioned=True, is_opaque=True
     ),
 }
-"""All kinds of spouts; one in another module adds itself. A new kind extends `BatchSpout`, and has an entry."""
+"""All kinds of spouts. A new kind extends `BatchSpout` and has an entry; a kind in another module adds its entry."""
 
 
 def kind_of(spout: Spout) -> SpoutKind | None:
-    """Return the kind of a spout of a transactional topology: the entry of its nearest base; None without one."""
+    """Return the kind of a spout of a transactional topology: the entry of its nearest base; None if there is none."""
     return next((KINDS[base] for base in type(spout).__mro__ if base in KINDS), None)

@@ -34,13 +34,13 @@ class StateCounters:
     """Counts of one wave."""
 
     keys_read: int = 0  # from the store, not from the cache
-    keys_cached: int = 0  # that were to be prefetched, and were in the cache
-    keys_staged: int = 0  # deletes included
+    keys_cached: int = 0  # keys to prefetch that were already in the cache
+    keys_staged: int = 0  # including deletes
     bytes_staged: int = 0  # keys and values
     store_ms: dict[str, Distribution] = field(default_factory=dict)  # by operation: the time of each call
 
     def note(self, operation: str, started: float) -> None:
-        """Count a call of the store that has ended now, also if it has failed. It began at `started`, a `perf_counter`.
+        """Count a call of the store that has just ended or failed. It began at `started`, a `perf_counter`.
 
         Not a context manager, which would cost three times as much: there is such a call for each blob.
         """
@@ -61,13 +61,13 @@ class TaskNamespace:
     def __init__(self, storage: StateStorage, codec: str) -> None:
         self._storage = storage
         self._codec = codec
-        # A store that takes small values only may take small requests only.
+        # A store that accepts only small values may accept only small requests.
         self._slice_bytes = min(_SLICE_BYTES, storage.limits.value) if storage.limits else _SLICE_BYTES
         self._scope: AttemptScope | None = None
         self._is_checked = False
         self._reads_unchecked = False
         self._committed: ReadPosition | None = None  # set once this attempt is committed
-        self._staged: Seal | None = None  # all that is staged, as `stage` returned it
+        self._staged: Seal | None = None  # of all staged slices: the last result of `stage`
         self.seal: Seal | None = None  # None before `seal_staged`, and if nothing was staged
         # Whether the namespace was written before keys had a canonical form; None until its head is read.
         self.is_older: bool | None = None if older_header(codec) != codec else False
@@ -112,14 +112,14 @@ class TaskNamespace:
     def _compare_head(self) -> None:
         scope, head = self.scope, self._storage.head()
         if self.seal is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
-            self._committed = ReadPosition(scope.txid, scope.attempt)  # the driver committed it, and a hook reads
+            self._committed = ReadPosition(scope.txid, scope.attempt)  # the driver has committed it, and a hook reads
             return
         self._adopt_header(head)
         check_write(self._storage.namespace, head, scope.fence, self._codec)
         self._refuse_regressed(head)
 
     def _adopt_header(self, head: NamespaceHead) -> None:
-        """Continue an older namespace under its own header: all keys that it takes are stored as before."""
+        """Continue an older namespace under its own header: its keys are stored as before."""
         if self.is_older is None:
             older = older_header(self._codec)
             self.is_older = head.codec == older
@@ -136,7 +136,7 @@ class TaskNamespace:
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of `keys` in their order; updates of this attempt replace committed values.
 
-        Raises the errors of `check_head`, and `StaleAttempt` if the namespace was in another state for a moment: the
+        Raises the errors of `check_head`, and `StaleAttempt` if the namespace was in another state during the read: the
         values may be old.
         """
         self.check_head()
@@ -183,7 +183,7 @@ class TaskNamespace:
                 self.counters.note("scan", started)
 
     def stage(self, updates: Updates) -> None:
-        """Stage updates in slices of some MiB; the update of a key replaces one that an earlier call staged."""
+        """Stage updates in slices of some MiB; an update of a key replaces an update staged by an earlier call."""
         for slice_ in _slices(updates, self._slice_bytes):
             self._stage_slice(slice_)
             self.counters.keys_staged += len(slice_)
@@ -273,13 +273,13 @@ class TaskNamespace:
 
 
 class AttemptView:
-    """The view of a task's state that its wrapper needs; the base of both kinds of state in a task."""
+    """The part of a task's state that its wrapper uses; the base of both kinds of state in a task."""
 
     _attempt: TaskNamespace
 
     @property
     def counters(self) -> StateCounters:
-        """The counts of this wave; of a custom state, only what its namespace took."""
+        """The counts of this wave; for a custom state, only the calls on its namespace."""
         return self._attempt.counters
 
     @property
@@ -294,7 +294,7 @@ class AttemptView:
 
 
 def _slices(updates: Updates, most_bytes: int) -> Iterator[Updates]:
-    """Split updates into slices; only a single update that is larger makes a slice of more than `most_bytes`."""
+    """Split updates into slices of at most `most_bytes`; a single larger update is a slice by itself."""
     sizes = map(len, updates), map(len, filter(None, updates.values()))
     if len(updates) <= SLICE_UPDATES and sum(map(sum, sizes)) <= most_bytes:
         if updates:

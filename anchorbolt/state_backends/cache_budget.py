@@ -1,9 +1,8 @@
-"""The limit on what all caches of one process hold together, and the choice of the cache that gives up entries.
+"""The common limit on all caches of one process, and the choice of the cache that must evict entries.
 
-Every cache tells the budget when it grows: once a batch, never for a tuple. If all of them hold too much, the caches
-that were used least recently give up their oldest entries first. Those that were used in this round or the one before
-keep an equal share each: otherwise tasks that take turns in every wave would empty each other's caches before they are
-used again.
+Every cache reports its growth to the budget: once a batch, never for a tuple. Above the limit, the least recently used
+caches evict their oldest entries first. Each cache used in this round or the round before keeps an equal share:
+otherwise tasks that take turns in every wave would empty each other's caches before their next use.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ CACHE_BYTES = 64 << 20
 
 
 class Cache(Protocol):
-    """A cache that can give up entries. Anything in it can be read, or computed, again."""
+    """A cache that can evict entries. Every entry can be read, or computed, again."""
 
     def evict(self, entries: int) -> tuple[int, int]:
         """Forget at least the `entries` oldest entries; return how many entries and bytes remain.
@@ -28,7 +27,7 @@ class Cache(Protocol):
 class _Held:
     entries: int = 0
     size: int = 0  # bytes of large values
-    round: int = 0  # in which it was last used
+    round: int = 0  # of the last use
 
 
 class CacheBudget:
@@ -48,9 +47,9 @@ class CacheBudget:
         self._round += 1
 
     def claim(self, cache: Cache, entries: int, size: int = 0) -> int:
-        """Note what a cache that is in use holds, or is about to hold; other caches make room for it.
+        """Record the size of a cache in use, now or after its next growth; other caches make room for it.
 
-        Return how many entries the cache itself has to give up: all of them if large values fill the memory.
+        Return how many entries the cache itself must evict: all of them if large values fill the memory.
         """
         self._note(cache, entries, size)
         if self.entries > self.most_entries:
@@ -62,11 +61,11 @@ class CacheBudget:
         return max(0, self.entries - self.most_entries)
 
     def note(self, cache: Cache, entries: int, size: int = 0) -> None:
-        """Note that a cache that is in use has become smaller."""
+        """Record that a cache in use has become smaller."""
         self._note(cache, entries, size)
 
     def forget(self, cache: Cache) -> None:
-        """Note that a cache is gone."""
+        """Remove a cache that no longer exists."""
         held = self._held.pop(cache, _Held())
         self.entries -= held.entries
         self.size -= held.size
@@ -79,7 +78,7 @@ class CacheBudget:
         self._held[cache] = held
 
     def _make_room(self, user: Cache) -> None:
-        # More than is needed: a cache is copied to give up entries, which must not happen again for every batch.
+        # More than necessary: an eviction copies the cache, which must not happen for every batch.
         wanted = max(self.entries - self.most_entries, self.most_entries // 8)
         recent = {id(held) for held in self._held.values() if held.round >= self._round - 1}
         share = self.most_entries // len(recent)

@@ -1,17 +1,17 @@
 """The contract of a store: namespaces of bytes, moved from one committed transaction to the next.
 
-A store is reached through a `StateProvider`, which opens one `StateStorage` per namespace. A storage knows no Python
-values (see `key_value` for those), no topology and no Spark. It holds, per namespace:
+A store is reached through a `StateProvider`, which opens one `StateStorage` per namespace. A storage knows nothing of
+Python values (`key_value` does), topologies or Spark. It holds, per namespace:
 
 - the committed data, key to value, of transaction `committed`, which came from the attempt `winner`;
 - the **fence**: the highest (generation, seq) that has written here. A call with a lower one is refused atomically,
-  with `Fenced`, and has no effect; an equal or a higher one is accepted, and a higher one raises the fence;
+  with `Fenced`, and has no effect; an equal or higher one is accepted, and a higher one raises the fence;
 - staged **attempts**, each with its own updates, invisible until one of them is committed.
 
 Every call may be repeated with the same arguments (a client re-sends after a timeout) and then changes nothing
 further. Only `Fenced`, `StaleAttempt` and `StateRegressed` say that nothing happened; any other error leaves that open.
-`anchorbolt.testing.conformance` and `anchorbolt.testing.agreement` prove that all backends answer alike. Authors of
-further backends use them too, and the rules in `rules`.
+`anchorbolt.testing.conformance` and `anchorbolt.testing.agreement` check that all backends behave alike. Authors of
+other backends use them too, and the functions in `rules`.
 """
 
 from abc import ABC, abstractmethod
@@ -47,13 +47,13 @@ CHECKSUM_FACTOR = 1_000_003
 """The factor for an attempt's checksum before the next slice's checksum is added, modulo 2^32."""
 
 LEFT_AS_FOUND = "Its data was left as it was found."
-"""What `StateRegressed` says: other namespaces may have been written, and this one's fence and staged updates."""
+"""A sentence of `StateRegressed`. Other namespaces, and this one's fence and staged updates, may have changed."""
 
 START_OVER = (
     "Restore the store and the checkpoint location from backups of one moment; or, to start over without the state, "
     "delete both"
 )
-"""The advice of a message if the store lost or changed data."""
+"""The advice in messages if the store lost or changed data."""
 
 
 def shown_position(txid: int, attempt: str) -> str:
@@ -62,7 +62,7 @@ def shown_position(txid: int, attempt: str) -> str:
 
 
 def regressed(namespace: str | None, expected: str, found: str) -> StateRegressed:
-    """Return the error for a namespace that lost data; without one, for the whole store."""
+    """Return the error for a namespace that lost data; for the whole store if `namespace` is None."""
     where = f"namespace {namespace!r}" if namespace else "the store"
     return StateRegressed(
         f"{where} went back in time or lost data: expected {expected}, found {found}. {LEFT_AS_FOUND} {START_OVER}.",
@@ -73,9 +73,9 @@ def regressed(namespace: str | None, expected: str, found: str) -> StateRegresse
 
 
 def packed_updates(updates: Mapping[bytes, bytes | None]) -> bytes:
-    """Pack a slice of updates as every store keeps it: msgpack of `[[key, value, key, …], [deleted key, …]]`.
+    """Pack a slice of updates in the form of every store: msgpack of `[[key, value, key, …], [deleted key, …]]`.
 
-    It has no type "bin" of msgpack, because Redis's Lua reads it too and does not know that type.
+    The msgpack type "bin" is not used, because Redis's Lua reads the bytes too and does not know it.
     """
     deletes: list[bytes] = []
     puts: list[bytes | None] = [None] * (2 * len(updates))
@@ -88,10 +88,10 @@ def packed_updates(updates: Mapping[bytes, bytes | None]) -> bytes:
 
 
 def unpacked_updates(packed: bytes, checksum: int) -> dict[bytes, bytes | None]:
-    """Return the updates that were packed to these bytes.
+    """Return the updates in bytes from `packed_updates`.
 
-    The checksum says that the bytes are undamaged, not who wrote them, so the content is checked as well. Raises
-    `ValueError` if `packed` has another CRC-32 than `checksum`, or is not what `packed_updates` makes.
+    The checksum shows that the bytes are undamaged, not who wrote them, so the content is checked too. Raises
+    `ValueError` if the CRC-32 of `packed` is not `checksum`, or `packed` is not a result of `packed_updates`.
     """
     if crc32(packed) != checksum:
         raise ValueError("bytes whose checksum is wrong")
@@ -115,7 +115,7 @@ class Seal(NamedTuple):
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """The largest entry that a store takes. A larger entry is refused before anything is written."""
+    """The largest entry that a store accepts. A larger entry is refused before anything is written."""
 
     key: int  # bytes
     value: int  # bytes
@@ -127,14 +127,15 @@ class ReadPosition(NamedTuple):
 
     committed: int = NOTHING_COMMITTED
     winner: str = ""  # empty if nothing is committed
-    staged: Seal | None = None  # what `stage` returned last for the reader's attempt: at least that must be staged
+    staged: Seal | None = None  # last result of `stage` for the reader's attempt: at least this is staged
 
 
 @dataclass(frozen=True)
 class StagedSlice:
-    """One slice of an attempt's updates, which one call of `stage` carries.
+    """One slice of an attempt's updates: the argument of one call of `stage`.
 
-    The updates are packed here, once; a store keeps `packed` as it is, or `updates`, and never computes a checksum.
+    The updates are packed here, once. A store keeps either `packed`, unchanged, or `updates`, and never computes a
+    checksum.
     """
 
     fence: Fence
@@ -153,7 +154,7 @@ class StagedSlice:
         object.__setattr__(self, "checksum", crc32(packed))
 
     def checksum_after(self, before: int) -> int:
-        """Return the checksum of the attempt with this slice; `before` is that without it, 0 if this is the first.
+        """Return the attempt's checksum with this slice; `before` is the checksum without it, 0 for the first slice.
 
         A store can compute this in a script, as Redis does in Lua: no intermediate number is above 2^53.
         """
@@ -162,7 +163,7 @@ class StagedSlice:
 
 @dataclass(frozen=True)
 class StagedAttempt:
-    """One attempt that is staged in a namespace."""
+    """One staged attempt in a namespace."""
 
     txid: int  # the transaction to commit
     base: int  # the committed txid that its updates are based on
@@ -172,9 +173,9 @@ class StagedAttempt:
 
 @dataclass(frozen=True)
 class NamespaceHead:
-    """The answer of a namespace about itself, read at one moment. The defaults are those of a new namespace."""
+    """The metadata of a namespace, read at one moment. The defaults are those of a new namespace."""
 
-    fence: Fence = NO_FENCE  # the highest that has written here
+    fence: Fence = NO_FENCE  # the highest fence that has written here
     committed: int = NOTHING_COMMITTED
     winner: str = ""  # the attempt that `committed` came from
     codec: str = ""  # the format header, as given to the first `stage` or `write`
@@ -188,13 +189,13 @@ class StateStorage(ABC):
 
     All methods raise `StateUnavailable` if they cannot reach the store within the configured timeout, and
     `StateCorrupted` if they cannot read the metadata of the namespace.
-    Those with a fence (for `stage`, the slice's) raise `Fenced` if it is lower than the namespace's.
+    Methods with a fence (for `stage`, the slice's) raise `Fenced` if it is lower than the namespace's fence.
     """
 
     namespace: str
 
     limits: SizeLimits | None = None
-    """The largest entry that the store takes; None if it takes whatever fits into memory."""
+    """The largest entry that the store accepts; None if only memory limits it."""
 
     @abstractmethod
     def head(self) -> NamespaceHead:
@@ -216,13 +217,13 @@ class StateStorage(ABC):
 
         With `attempt`, the updates that the attempt staged replace committed values (a staged delete gives None).
 
-        With `at`, refuse values of a namespace in any other state. Read that state in the same step as the values, and
+        With `at`, refuse to read a namespace in any other state. Read the state in the same step as the values, and
         again in each further step: if a store is restored from an old copy and repaired between two reads of the
-        metadata, its old values must not be taken for the newest.
+        metadata, its old values must not pass as the newest.
 
         Raises:
-            StaleAttempt: The namespace is not in the state `at`. Until a half-applied commit has finished, the
-                namespace counts as being in the state before it, so that hooks can read.
+            StaleAttempt: The namespace is not in the state `at`. Until a half-applied commit has finished, the state
+                before it counts, so that hooks can read.
         """
 
     @abstractmethod
@@ -243,15 +244,16 @@ class StateStorage(ABC):
     def stage(self, staged: StagedSlice) -> Seal:
         """Add one slice of updates to an attempt; the first slice (number 0) starts it.
 
-        Return the count and checksum of its slices so far; after the last slice, the caller passes this to `seal`.
+        Return the count and checksum of the attempt's slices so far; after the last slice, the caller passes them to
+        `seal`.
 
-        A key that occurs in several slices has the value of the last one. Starting an attempt drops every staged
-        attempt that has a lower fence than the slice. The latest slice may come again: if number and checksum are
-        equal, accept and ignore it.
+        A key in several slices has the value of the last one. Starting an attempt drops every staged attempt with a
+        lower fence than the slice's. The latest slice may come again: if number and checksum are equal, accept and
+        ignore it.
 
         Raises:
-            StaleAttempt: The slice's base is not the committed txid, the attempt is known with another txid or base,
-                is sealed already, or the slice is out of order.
+            StaleAttempt: The slice's base is not the committed txid, the attempt is staged with another txid or base,
+                or is already sealed, or the slice is out of order.
             CodecMismatch: The namespace has another format header.
         """
 
@@ -260,7 +262,7 @@ class StateStorage(ABC):
         """Close an attempt after its last slice. Only a sealed attempt can be committed.
 
         Raises:
-            StaleAttempt: The attempt is not staged, or the store counted other slices than `seal` says.
+            StaleAttempt: The attempt is not staged, or its slices in the store do not match `seal`.
         """
 
     @abstractmethod
@@ -272,8 +274,8 @@ class StateStorage(ABC):
         between its decision and COMMITTED.
 
         Raises:
-            StaleAttempt: The attempt is not sealed, has another txid, or its base is not the committed txid; or
-                `txid` is committed already from another attempt.
+            StaleAttempt: The attempt is not sealed, has another txid, or its base is not the committed txid; or `txid`
+                was already committed from another attempt.
             StateRegressed: The attempt is unknown here and `txid` is not committed.
         """
 
@@ -287,7 +289,7 @@ class StateStorage(ABC):
 
     @abstractmethod
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """Put entries directly into the committed data, atomically and durably; txid and winner stay as they are.
+        """Put entries directly into the committed data, atomically and durably; txid and winner do not change.
 
         Only for the decision record, whose namespace takes part in no transaction.
 
@@ -296,13 +298,13 @@ class StateStorage(ABC):
         """
 
     def count(self) -> int | None:
-        """Return how many entries are committed, for people; None if the store cannot say so at once."""
+        """Return the number of committed entries, for people; None if the store cannot tell at once."""
         return None
 
     def size(self) -> int | None:
-        """Return about how many bytes of the store the namespace takes, for people; None if it cannot say so at once.
+        """Return the approximate bytes that the namespace uses, for people; None if the store cannot tell at once.
 
-        What the store itself adds counts as well, and what is staged may.
+        Includes the store's own overhead, and perhaps staged updates.
         """
         return None
 
@@ -312,7 +314,7 @@ class StateStorage(ABC):
 
 
 class StateProvider(ABC):
-    """A store of many namespaces. Picklable: it crosses to Spark workers and opens its connections there.
+    """A store of many namespaces. Picklable: it is sent to Spark workers and opens its connections there.
 
     Its `repr` and its errors never hold a password.
     """
@@ -326,8 +328,8 @@ class StateProvider(ABC):
     commit_carries_updates: bool = False
     """Whether `StateStorage.commit` fetches the staged updates over the network and sends them back to the store.
 
-    A run on Spark then calls `commit` on the executors, so that these bytes do not pass through the driver. Leave it
-    False if the store itself applies what is staged.
+    If True, a run on Spark calls `commit` on the executors, so that these bytes do not pass through the driver. Leave
+    it False if the store itself applies staged updates.
     """
 
     @abstractmethod
@@ -335,18 +337,18 @@ class StateProvider(ABC):
         """Open a namespace. Creates nothing before the first write."""
 
     def new_state(self, namespace: str, context: TopologyContext) -> State | None:
-        """Open a state of your own for a task of a stateful bolt; None for a `KeyValueState` over `open(namespace)`.
+        """Open a custom state for a task of a stateful bolt; None means a `KeyValueState` over `open(namespace)`.
 
-        Override it to choose, by `context.this_component_id`, which bolts get a state of your own; they get it in
-        `init_state`. Called in a task for each of its instances, and on the driver once a run for each task. Must not
-        write. `open(namespace)` is still called: decisions and recovery keep their data there, beside your state.
+        Override it to choose, by `context.this_component_id`, which bolts get a custom state; they get it in
+        `init_state`. Called in a task for each of its instances, and on the driver once per run for each task. Must not
+        write. `open(namespace)` is still called: decisions and recovery keep their data there, beside the custom state.
         """
         return None
 
     @abstractmethod
     def namespaces(self, prefix: str = "") -> Iterable[str]:
-        """Yield the names of the namespaces that hold anything and start with `prefix`, in any order."""
+        """Yield the names of the non-empty namespaces that start with `prefix`, in any order."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Name the kind and the place of the store in a few words, for messages; no secrets."""
+        """Name the kind and address of the store in a few words, for messages. Must not contain secrets."""

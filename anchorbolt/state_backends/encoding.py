@@ -1,7 +1,7 @@
 """Encodes a state's keys and values, for the cache and for the store.
 
-Python's dictionaries treat `1`, `True` and `1.0` as one key; keys of the cache differ. Spellings of a key (`util.keys`)
-have one encoding, and so one key of the cache. Values of the cache cannot be changed from outside: a mutable value is
+Python's dictionaries treat `1`, `True` and `1.0` as one key; the cache has three keys for them. All spellings of a key
+(`util.keys`) have one encoding, and so one cache key. Cached values cannot be changed from outside: a mutable value is
 kept as bytes and decoded for each reader.
 """
 
@@ -21,11 +21,11 @@ from anchorbolt.util.plain import PLAIN_TYPES, plain
 
 _LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # the integers that msgpack encodes itself
 
-_GROWTH = 8  # no codec makes more bytes than this of one character or byte
+_GROWTH = 8  # the maximum bytes that a codec makes of one character or byte
 _SIZED = frozenset({str, bytes})
 
 CacheKey = Any
-"""A str or int as it is, anything else as a 1-tuple of its encoded bytes (so a user's tuple is never such a key)."""
+"""A str or int itself, or a 1-tuple of the encoded bytes of any other key (so it never equals a user's tuple)."""
 
 _CANONICAL = re.compile(r"keys (msgpack|json)/2, ")
 
@@ -48,13 +48,13 @@ _KEPT_AS_THEY_ARE: dict[str, frozenset[type]] = {
     "json": frozenset({int, bool, str}),
     "pickle": _IMMUTABLE,
 }
-"""By codec. A user's codec may read an int back as something else, so the cache keeps its bytes."""
+"""By codec. A user's codec may decode an int to another value, so the cache keeps its bytes."""
 
 
 def older_header(header: str) -> str:
-    """Return the header of a namespace that can be read too, or `header` itself.
+    """Return the header of older namespaces that can also be read, or `header` itself.
 
-    The older namespace was written before keys had a canonical form. It may hold several spellings of one key.
+    An older namespace was written before keys had a canonical form. It may hold several spellings of one key.
     """
     return _CANONICAL.sub(r"keys \1/1, ", header)
 
@@ -83,7 +83,7 @@ class EntryEncoding:
     ) -> None:
         self._namespace = namespace
         self._limits = limits
-        # Shorter keys and values are within the limits, whatever their encoding is.
+        # Shorter keys and values are within the limits in any encoding.
         self._short_key = limits.key // _GROWTH if limits else sys.maxsize
         self._short_value = limits.value // _GROWTH if limits else sys.maxsize
         self._key_codec = key_codec
@@ -101,9 +101,9 @@ class EntryEncoding:
         return int in self._plain
 
     def cache_key(self, key: Any) -> CacheKey:
-        """Return the cache's key for `key`.
+        """Return the cache key of `key`.
 
-        Raises `UnsupportedValue` if it is mutable, of a type that cannot be encoded, or larger than the store takes.
+        Raises `UnsupportedValue` if it is mutable, of a type that cannot be encoded, or too large for the store.
         """
         kind = type(key)
         ours = self._keys_are_ours
@@ -118,7 +118,7 @@ class EntryEncoding:
                 plain_key = plain(key)
             else:
                 plain_key = key
-                if not is_canonical:  # else the codec refuses a mutable key
+                if not is_canonical:  # otherwise the codec refuses a mutable key
                     _check_hashable(key)
                 encoded = self._key_codec.encode(key)
         except SerializationError as error:
@@ -133,9 +133,9 @@ class EntryEncoding:
         return key if kind is str and ours else (encoded,)
 
     def value_to_cache(self, key: Any, value: Any) -> Any:
-        """Return the form of `value` for the cache, which a later change of `value` does not change.
+        """Return the cached form of `value`, which a later change of `value` does not affect.
 
-        Raises `UnsupportedValue` if it cannot be encoded, or is larger than the store takes.
+        Raises `UnsupportedValue` if it cannot be encoded, or is too large for the store.
         """
         kind = type(value)
         is_plain = kind in self._plain
@@ -165,7 +165,7 @@ class EntryEncoding:
         return self._key_codec.encode_many(keys)
 
     def value_bytes(self, cached: Iterable[Any]) -> list[bytes | None]:
-        """Encode values of the cache; `ABSENT` becomes None."""
+        """Encode cached values; `ABSENT` becomes None."""
         values = list(cached)
         if any(type(value) is EncodedValue or value is ABSENT for value in values):
             encode = self._encode
@@ -189,23 +189,24 @@ class EntryEncoding:
         return key, self.value_from(key, self.cached_value(key, data))
 
     def cached_value(self, key: Any, data: bytes | None) -> Any:
-        """Turn stored bytes into a value for the cache, None into `ABSENT`.
+        """Convert stored bytes to a cached value, None to `ABSENT`.
 
-        Raises `StateCorrupted` if they cannot be decoded, `CodecMismatch` if they were written under a later schema.
+        Raises `StateCorrupted` if the bytes cannot be decoded, `CodecMismatch` if they were written under a later
+        schema.
         """
         if data is None:
             return ABSENT
         if self._is_tagged:
             version, encoded = self._untag(key, data)
             if version < self._schema.version or not self._plain:
-                return EncodedValue(data)  # the user's own code decodes it, once the bolt reads it
+                return EncodedValue(data)  # the user's code decodes it when the bolt reads it
         else:
             encoded = data
         value = self._decode(key, encoded)
         return value if type(value) in self._plain else EncodedValue(data)
 
     def value_from(self, key: Any, cached: Any) -> Any:
-        """Turn a value of the cache, other than `ABSENT`, into the user's value.
+        """Convert a cached value, other than `ABSENT`, to the user's value.
 
         Raises `StateCorrupted` if it cannot be decoded, `SerializationError` if `upcast` raised.
         """
@@ -228,7 +229,7 @@ class EntryEncoding:
             return self._value_codec.decode(encoded)
         except SerializationError as error:
             if not self._is_tagged:
-                self._untag(key, encoded)  # raises, if that is the reason
+                self._untag(key, encoded)  # raises if the tag is the reason
             raise self._corrupted("value of ", key, error) from error
 
     def _untag(self, key: Any, data: bytes) -> tuple[int, bytes]:

@@ -25,7 +25,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-_NOT_A_KEY = (b"",)  # encodes no key at all: no codec encodes anything as zero bytes
+_NOT_A_KEY = (b"",)  # the cache key of no key: no codec encodes anything as zero bytes
 _READ_CHUNK = 4096
 _PENDING_BYTES = 64 << 20
 _SMALL_INT = 1 << 62
@@ -60,8 +60,8 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
             schema: The schema of the values, and the conversion from older schemas.
             cache_entries: Number of committed entries to keep in memory between waves, at most.
             pending_entries: Number of updated entries to keep before they are staged.
-            budget: The limit on the cached entries of all states of this process, `cache_entries` for this one alone by
-                default.
+            budget: The limit on the cached entries of all states of this process; by default `cache_entries` for this
+                state only.
         """
         self._encoding = EntryEncoding(
             storage.namespace, key_codec or MsgpackKeyCodec(), value_codec or MsgpackCodec(), schema, storage.limits
@@ -72,9 +72,9 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         self._budget = CacheBudget(cache_entries) if budget is None else budget
         self._pending_entries = pending_entries
         self._cache: dict[CacheKey, Any] = {}  # committed and updated entries, ABSENT included
-        self._cache_position = (NOTHING_COMMITTED, "")  # the committed txid and winner that _cache belongs to
+        self._cache_position = (NOTHING_COMMITTED, "")  # the committed txid and winner of `_cache`
         self._cache_bytes = 0
-        self._dirty: dict[CacheKey, None] = {}  # keys updated and not staged yet, in order
+        self._dirty: dict[CacheKey, None] = {}  # keys with updates that are not staged yet, in order
         self._dirty_bytes = 0
         # Of this wave; `prepare_commit` raises it again if the bolt swallowed it.
         self._first_error: AnchorboltError | None = None
@@ -124,7 +124,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         Raises:
             UnsupportedValue: The key is mutable, or the key or value cannot be encoded. The state is as before.
         """
-        # Every counter takes this path: a key in the cache has been checked before.
+        # Every counter takes this path. A key in the cache was checked before.
         kind = type(key)
         cache, dirty = self._cache, self._dirty
         if kind is str or kind is int:
@@ -143,7 +143,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
             self._stage_updates()
 
     def _large_value_to_cache(self, key: K, cache_key: CacheKey, value: V) -> Any:
-        """Return the cache's form of a value that is not a small int; stage updates early if they are large."""
+        """Return the cached form of a value that is not a small int; stage updates early if they are large."""
         cached = self._encoding.value_to_cache(key, value)
         size, replaced = _size_of(cached), _size_of(self._cache.get(cache_key, ABSENT))
         self._cache_bytes += size - replaced
@@ -166,8 +166,8 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the entries of those `keys` that have a value, in a few round trips at most.
 
-        Raises `UnsupportedValue` if two of the keys are equal in a dict, such as `1` and `True`, but are different
-        keys: call `get` for each.
+        Raises `UnsupportedValue` if two different keys are equal in a dict, such as `1` and `True`: call `get` for
+        each.
         """
         wanted = list(keys)
         self.prefetch(wanted)
@@ -198,7 +198,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Fetch the entries of `keys` that are not cached, so that reading them costs no round trip.
 
-        They are fetched in the order of `keys`, so that what a full cache drops does not depend on Python's hashes.
+        They are fetched in the order of `keys`, so that the evictions of a full cache do not depend on Python's hashes.
         """
         cache = self._cache
         distinct = keys if isinstance(keys, (dict, set)) else None
@@ -210,14 +210,14 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
             self._load(missing, cache_keys if distinct is None else distinct)
 
     def _cache_key_or_none(self, key: Any) -> CacheKey:
-        """A grouping's field need not be usable as a key unless the bolt puts or reads it."""
+        """Return the cache key, or `_NOT_A_KEY`: a value of a grouping need not be a valid key."""
         try:
             return self._encoding.cache_key(key)
         except UnsupportedValue:
             return _NOT_A_KEY
 
     def _cache_key(self, key: Any) -> CacheKey:
-        """Return the cache's key for a key that the bolt uses. Raises `CodecMismatch` if it may have old spellings."""
+        """Return the cache key of a key that the bolt uses. Raises `CodecMismatch` if it may have old spellings."""
         cache_key = self._encoding.cache_key(key)
         if type(cache_key) is tuple and self._attempt.is_older is not False and not has_one_spelling(key):
             try:
@@ -310,7 +310,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         self._attempt.stop_checking_reads()
 
     def rollback(self) -> None:
-        """Forget this wave's updates, and drop the staged ones from the store."""
+        """Forget this wave's updates, and drop the staged updates from the store."""
         self._attempt.roll_back()
         self._forget(self._attempt.scope)
         self._dirty.clear()
@@ -322,7 +322,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         self._attempt.close()
 
     def evict(self, entries: int) -> tuple[int, int]:
-        """Forget the oldest cached entries, and with updates that were never staged, all others than these.
+        """Forget the oldest cached entries; if some updates were never staged, forget all other entries.
 
         Called by the budget while another task of the process runs.
         """
@@ -378,7 +378,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         self._budget.note(self, 0)
 
     def _surplus(self, more: int = 0) -> int:
-        """Return how many entries are too many with `more` of them. Other states of the process make room first."""
+        """Return how many entries exceed the limit after adding `more`. Other states of the process make room first."""
         entries = len(self._cache) - len(self._dirty) + more
         surplus = self._budget.claim(self, entries, max(0, self._cache_bytes - self._dirty_bytes))
         return max(surplus, entries - self._cache_entries)
@@ -397,7 +397,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
 
 
 def _size_of(cached: Any) -> int:
-    """Return the bytes of a cached value; 0 for one that is absent or a small int."""
+    """Return the bytes of a cached value; 0 if it is absent or a small int."""
     if type(cached) is EncodedValue:
         return len(cached.data)
     return 0 if cached is ABSENT or type(cached) is int else sys.getsizeof(cached)

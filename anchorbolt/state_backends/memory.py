@@ -44,7 +44,7 @@ class _Namespace:
 
 
 class MemoryStateProvider(StateProvider):
-    """Keeps all namespaces in this object, as long as it lives. Thread-safe.
+    """Keeps all namespaces in this object, until it is deleted. Thread-safe.
 
     Pickling it raises `ConfigError`: a copy in another process would be another store.
     """

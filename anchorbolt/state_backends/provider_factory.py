@@ -1,4 +1,4 @@
-"""Builds the state provider and the codecs that the settings ask for. Opens nothing: a provider connects when used."""
+"""Builds the configured state provider and codecs. Opens nothing: a provider connects on first use."""
 
 from importlib import import_module
 from typing import Any

@@ -1,9 +1,9 @@
-"""The rules of `StateStorage` as pure functions on a namespace's metadata: what each step does, and what it refuses.
+"""The rules of `StateStorage` as pure functions on a namespace's metadata: the effect and the refusals of each step.
 
 A backend that reads its metadata under a lock calls these functions before it writes. A backend that lets the store
-decide (by a script, by check-and-put) calls them after a refusal, to raise the error that belongs to it. No I/O.
+decide (by a script, by check-and-put) calls them after a refusal, to raise the right error. No I/O.
 
-Public: authors of providers use it as our own backends do, see docs/custom_provider.md.
+Public: authors of providers use these functions as our own backends do, see docs/custom_provider.md.
 """
 
 import re
@@ -45,7 +45,7 @@ __all__ = [
 _SEGMENT = r"\$?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}"
 _NAMESPACE = re.compile(rf"{_SEGMENT}(:{_SEGMENT})*")
 _ATTEMPT = re.compile(r"[0-9a-f]{32}")
-_LONGEST_NAMESPACE = 240  # bytes of a file's name, less room for what SQLite appends to it
+_LONGEST_NAMESPACE = 240  # bytes of a file's name, minus room for SQLite's suffixes
 
 
 class AttemptRecord(NamedTuple):
@@ -56,7 +56,7 @@ class AttemptRecord(NamedTuple):
     fence: Fence  # of the call that started it
     slices: int
     checksum: int  # of all slices
-    checksum_before: int  # without the latest slice: a repeated slice is recognised by it
+    checksum_before: int  # without the latest slice; to recognise a repeated slice
     sealed: bool
 
 
@@ -96,7 +96,7 @@ def task_namespace(prefix: str, component: str, index: int) -> str:
 
 
 def prefix_of(namespace: str) -> str:
-    """Return the prefix in a name that `task_namespace` has made."""
+    """Return the prefix of a name from `task_namespace`."""
     return namespace.rpartition(":")[0]
 
 
@@ -188,7 +188,7 @@ def next_record(
 def sealed_record(
     namespace: str, metadata: Metadata, record: AttemptRecord | None, fence: Fence, attempt: str, seal: Seal
 ) -> AttemptRecord:
-    """Return the record of the attempt as a sealed one. Raises the errors of `StateStorage.seal`."""
+    """Return the record of the attempt, sealed. Raises the errors of `StateStorage.seal`."""
     check_fence(namespace, metadata, fence)
     if record is None:
         raise _stale(namespace, attempt, "it is to be sealed, and is not staged")
@@ -201,7 +201,7 @@ def sealed_record(
 def check_commit(
     namespace: str, metadata: Metadata, record: AttemptRecord | None, fence: Fence, txid: int, attempt: str
 ) -> bool:
-    """Return whether the attempt has to be applied; False if it was. Raises the errors of `StateStorage.commit`."""
+    """Return whether to apply the attempt; False if it was applied. Raises the errors of `StateStorage.commit`."""
     check_fence(namespace, metadata, fence)
     if metadata.committed == txid and not metadata.promoted:
         if metadata.winner == attempt:

@@ -1,4 +1,4 @@
-"""Clients that all namespaces of a process share: one for each address, as long as it has users."""
+"""Clients shared by all namespaces of a process: one for each address, while it has users."""
 
 import os
 import threading
@@ -13,17 +13,17 @@ _Client = TypeVar("_Client", bound="SharedClient[Any]")
 
 
 class SharedClient(ABC, Generic[_Address]):
-    """This process's client for one address. Get it with `acquire`; `release` it. A forked process starts with none."""
+    """This process's client for one address. Get it with `acquire`; `release` it. A fork starts with none."""
 
     def __init__(self, address: _Address) -> None:
-        self.address = address  # where it connects to; hashable, and of a class of its own for each kind of client
+        self.address = address  # hashable; each kind of client has its own class of addresses
         self._users = 0
 
     @classmethod
     def acquire(cls: type[_Client], address: Any) -> _Client:
         """Return this process's client for `address`. Connects to nothing yet.
 
-        Raises `ConfigError` if a file that TLS needs cannot be used.
+        Raises `ConfigError` if a TLS file cannot be used.
         """
         with _lock:
             client: _Client | None = _clients.get(address)
@@ -33,7 +33,7 @@ class SharedClient(ABC, Generic[_Address]):
             return client
 
     def release(self) -> None:
-        """Close the connections, unless another user of them is left."""
+        """Close the connections, unless they have another user."""
         with _lock:
             self._users -= 1
             if self._users > 0:
@@ -48,7 +48,7 @@ class SharedClient(ABC, Generic[_Address]):
 
 
 def check_tls_files(tls: TlsSettings | None) -> None:
-    """Raise `ConfigError` where a file that TLS needs cannot be read."""
+    """Raise `ConfigError` if a TLS file cannot be read."""
     for path in (tls.ca, tls.cert, tls.key) if tls else ():
         if path is not None and not os.access(path, os.R_OK):
             raise ConfigError(

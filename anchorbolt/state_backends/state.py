@@ -1,6 +1,6 @@
-"""`State`, Storm's interface of a state in the checkpoint, and `AttemptState`; also `Fence` and `AttemptScope`.
+"""`State`, Storm's interface of a checkpointed state, and `AttemptState`; also `Fence` and `AttemptScope`.
 
-`docs/custom_state.md` says what a custom state guarantees with each of the two base classes.
+`docs/custom_state.md` describes the guarantees of a custom state with each of the two base classes.
 """
 
 from abc import ABC, abstractmethod
@@ -14,9 +14,9 @@ NOTHING_COMMITTED = -1
 
 
 class Fence(NamedTuple):
-    """A driver's place in the order of writers: a store refuses a write with a lower fence than the namespace has."""
+    """A driver's place in the order of writers: a store refuses a write with a lower fence than the namespace's."""
 
-    generation: int  # a starting driver takes the next one (`StateStorage.claim`); the first is 1
+    generation: int  # a starting driver takes the next generation (`StateStorage.claim`); the first is 1
     seq: int  # the driver raises it for each round, commit and rollback
 
 
@@ -26,7 +26,7 @@ NO_FENCE = Fence(0, 0)
 
 @dataclass(frozen=True)
 class AttemptScope:
-    """The attempt that uses a state during one wave, and the committed state that the driver knows of."""
+    """The attempt that uses a state during one wave, and the committed state according to the driver."""
 
     fence: Fence
     txid: int
@@ -39,15 +39,15 @@ class State(ABC):
     """A state that takes part in the three-phase checkpoint. All calls may be repeated for the same txid.
 
     A custom state has two objects at a time. The bolt works with the task's object, which prepares. The driver's object
-    never sees an update; it commits or rolls back the data in the store. The next wave uses a task's object again only
-    if it directly follows. After a kill, and if Spark runs a task twice, there may be several objects of each kind.
+    never gets an update; it commits or rolls back the data in the store. A task's object is used again only for the
+    directly following wave. After a kill, and if Spark runs a task twice, there may be several objects of each kind.
     """
 
     @abstractmethod
     def prepare_commit(self, txid: int) -> None:
         """Persist all updates since the last commit so that `commit(txid)` can no longer fail for lack of data.
 
-        Called in the task, at the end of every wave, also without updates. No other reader may see the updates before
+        Called in the task, at the end of every wave, even without updates. No other reader may see the updates before
         the commit. The call replaces everything that was prepared before.
         """
 
@@ -56,10 +56,10 @@ class State(ABC):
         """Make the updates prepared for `txid` the committed state; without a txid, commit all updates at once.
 
         Called on the driver's object after the decision, and again after a crash; then on the task's object that
-        prepared, before the next wave's first tuple. So a call for a `txid` that is already committed must change
-        nothing in the store. Raise if another txid is prepared.
+        prepared, before the first tuple of the next wave. So a call for a committed `txid` must change nothing in the
+        store. Raise if another txid is prepared.
 
-        Anchorbolt never calls the form without a txid; it is for states outside a checkpoint.
+        Anchorbolt never calls this without a txid: that form is for states outside a checkpoint.
         """
 
     @abstractmethod
@@ -67,7 +67,7 @@ class State(ABC):
         """Drop everything that was prepared or updated since the last commit.
 
         Called on the driver's object, after a failed round and after a driver died before its decision. The task's
-        object is not used again.
+        object is then not used again.
         """
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class State(ABC):
 
 
 class AttemptState(State):
-    """A custom state that keeps the updates of each attempt apart, and so is exactly-once.
+    """A custom state that keeps the updates of each attempt separate, and so is exactly-once.
 
     Extend it instead of `State`: stage under `self.scope`, and commit the attempt that the driver names.
     """
@@ -92,9 +92,9 @@ class AttemptState(State):
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave, or another round of it: forget all updates that were not committed.
 
-        Called on the task's object before its first tuple, and before `init_state`. Override it and call `super()`.
-        The committed state must be that of `scope.committed` and `scope.winner`. Raise `StateRegressed` if the store
-        has another one, so that lost data is noticed.
+        Called on the task's object before its first tuple, and before `init_state`. Override it and call `super()`. The
+        committed state must be the one of `scope.committed` and `scope.winner`. Otherwise raise `StateRegressed`, so
+        that lost data is detected.
         """
         self._scope = scope
 
@@ -102,8 +102,8 @@ class AttemptState(State):
     def prepare_commit(self, txid: int) -> None:
         """Stage all updates of this wave under `scope.attempt`, together with `scope.fence` and `txid`.
 
-        Called in the task, at the end of every wave, also without updates. Leave the updates of other attempts as they
-        are. No other reader may see the updates before the commit.
+        Called in the task, at the end of every wave, even without updates. Do not change the updates of other attempts.
+        No other reader may see the updates before the commit.
         """
 
     @abstractmethod
@@ -111,8 +111,8 @@ class AttemptState(State):
         """Make the updates that `attempt` staged for `txid` the committed state, in one atomic step.
 
         Called on the driver's object after the decision, and again after a crash. Change nothing if `txid` or a later
-        one is already committed. Raise `StateRegressed` if the attempt is not staged completely. Other attempts whose
-        fence is not higher than the winner's may be dropped.
+        txid is already committed. Raise `StateRegressed` if the attempt is not staged completely. Other attempts may be
+        dropped, unless their fence is higher than the winner's.
         """
 
     @abstractmethod
@@ -120,7 +120,7 @@ class AttemptState(State):
         """Drop every attempt that was staged under a lower fence than `fence`, and no other.
 
         Called on the driver's object instead of `rollback`. An older driver that wakes up late may call it with its own
-        lower fence; it must then drop nothing that a newer driver staged.
+        lower fence; then updates staged by a newer driver must stay.
         """
 
     def commit(self, txid: int | None = None) -> None:

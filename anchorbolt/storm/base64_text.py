@@ -1,4 +1,4 @@
-"""Strict Base64 as Storm 1.0 and 1.1 wrote it: a text that decodes here encodes to the same text again. Pure.
+"""Strict Base64 of Storm 1.0 and 1.1: a text that decodes here encodes to the same text again. Pure.
 
 Storm 1.1 wrote one line. Storm 1.0 wrote lines of 76 characters with a line break after each full line, even the last.
 Other encoders put a line break after every last line, and on Windows lines end in CR and LF. All of these are accepted.
@@ -32,7 +32,7 @@ def looks_like_base64(text: bytes) -> bool:
 
 
 def problem(text: bytes) -> str:
-    """Say why a text is not Base64, with at most one byte of it: stored data are not for messages."""
+    """Return why a text is not Base64, with at most one byte of it: messages must not contain stored data."""
     foreign = _FOREIGN.search(text)
     if foreign:
         where = f"at position {foreign.start()}"

@@ -1,7 +1,7 @@
 """Wraps and unwraps the values that Storm's key-value state keeps in Redis, in the five generations of the format.
 
 Since 1.1 Storm keeps `Optional.of(value)`, and `Optional.absent()` for a deleted key (a tombstone). The object inside
-is a byte array, the payload: the serialised value, a Kryo stream of its own.
+is a byte array, the payload: the serialised value, a separate Kryo stream.
 
     1.0        payload, without any wrapper
     1.1        Guava's Optional: class by its name, reference marker, class of the byte array, its marker, length + 1
@@ -64,10 +64,10 @@ _FORMS = {
 
 
 def unwrap(value: bytes, generation: Generation | None = None) -> Wrapped | None:
-    """Take the wrapper off a stored value. Return None if the value, to its last byte, is not a wrapper.
+    """Remove the wrapper from a stored value. Return None if the whole value is not a wrapper.
 
-    Name the generation if you know it (Base64 text can only hold the wrapper of 1.1): a value of Storm 1.0, which has
-    no wrapper, can look like one of Storm 2. An empty list of a class with the registered id 10 has the same bytes as
+    Pass the generation if you know it (Base64 text can have only the wrapper of 1.1): a value of Storm 1.0, without a
+    wrapper, can look like a value of Storm 2. An empty list of a class with the registered id 10 has the same bytes as
     the tombstone of 2.0.
     """
     for each, form in _FORMS.items():
@@ -92,7 +92,7 @@ def wrap_for_storm_1_2(payload: bytes | None) -> bytes:
 
 
 def rewrap_for_storm_1_2(values: Sequence[bytes]) -> list[bytes | None]:
-    """Replace the wrapper of Storm 1.1 by that of 1.2; return None for each value that `unwrap` would refuse.
+    """Replace the wrapper of Storm 1.1 by that of Storm 1.2; return None for each value that `unwrap` would refuse.
 
     Several times as fast as `unwrap` and `wrap_for_storm_1_2`.
     """

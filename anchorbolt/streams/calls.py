@@ -1,6 +1,6 @@
-"""When, and on which thread, a component may call its collector; see docs/decisions/calls-outside-execute.md.
+"""When and on which thread a component may call its collector; see docs/decisions/calls-outside-execute.md.
 
-A call outside its time is refused where it is made.
+A forbidden call raises at the call itself.
 """
 
 import logging
@@ -23,16 +23,16 @@ OF_SPOUT = (
     "its own, have it put what arrives into a queue.Queue, and emit that in next_tuple."
 )
 
-_OURS = "anchorbolt-"  # how the names of our own threads begin
+_OURS = "anchorbolt-"  # prefix of the names of our own threads
 
 
 class Calls:
-    """The calls of one instance to its collector. They are allowed on the thread that has made this object."""
+    """The calls of one instance to its collector. They are allowed on the thread that created this object."""
 
     def __init__(self, component: str, advice: str = OF_BOLT) -> None:
         self._component = component
         self._advice = advice
-        self._thread: int | None = get_ident()  # that may call now; None if none may
+        self._thread: int | None = get_ident()  # the thread that may call now; None if no thread may
         self._told = False
 
     def allow(self) -> None:
@@ -44,12 +44,12 @@ class Calls:
         self._thread = None
 
     def check(self, call: str) -> None:
-        """Raise `CollectorClosed` if this call must not be made now on this thread. Logs the first one."""
+        """Raise `CollectorClosed` if this call must not be made now on this thread. Logs the first refusal."""
         if self._thread != get_ident():
             raise self.refusal(call)
 
     def refusal(self, call: str) -> CollectorClosed:
-        """Return the error for a call that must not be made. Logs the first one: a thread may hide its exceptions."""
+        """Return the error for a forbidden call. Logs the first refusal: a thread may hide its exceptions."""
         when = "outside of its time, " if self._thread is None else ""
         error = CollectorClosed(
             f"component {self._component!r} called collector.{call} {when}on the thread "
@@ -67,7 +67,7 @@ Buffers = dict[str, list[Any]]
 
 
 class Gate(Calls):
-    """The calls of a bolt, and its buffers of emitted rows, by stream: those of `emit`, and those of `emit_direct`."""
+    """The calls of a bolt, and its buffers of emitted rows by stream, one set for `emit` and one for `emit_direct`."""
 
     def __init__(self, component: str, emitted: Buffers, emitted_directly: Buffers) -> None:
         super().__init__(component)
@@ -79,7 +79,7 @@ class Gate(Calls):
 
 
 class _CheckedBuffers(Buffers):
-    """Stands in for the buffers of a collector while each of its calls is checked: it is empty."""
+    """Replaces the buffers of a collector while each of its calls is checked. Always empty."""
 
     def __init__(self, calls: Calls, call: str, buffers: Buffers) -> None:
         super().__init__()
@@ -93,6 +93,6 @@ class _CheckedBuffers(Buffers):
 
 
 def others_may_call() -> bool:
-    """Return whether the process has threads that neither Python nor Anchorbolt has started. Takes 1 us."""
+    """Return whether the process has threads that neither Python nor Anchorbolt started. Takes 1 us."""
     known = threading.main_thread(), threading.current_thread()
     return any(each not in known and not each.name.startswith(_OURS) for each in threading.enumerate())

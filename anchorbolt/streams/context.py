@@ -11,11 +11,12 @@ from anchorbolt.metrics.registry import MetricRegistry
 class TopologyContext:
     """A task's own identity, and the topology around it. Task ids count from 1 over all bolts of the topology.
 
-    A component registers its metrics here, in `prepare` or `open`, by a name of 1 to 100 of the characters A-Z a-z 0-9
-    _ . - that begins with a letter or _. A name that is registered again gives the same metric. A component has at most
-    100 metrics. `TopologyError` is raised for another name, for one that is registered as another kind, and for the
-    101st. What they measure counts when its wave commits; a round that failed adds nothing. A rich spout is called
-    between waves: what it measured counts after each committed wave, once it has acked and failed the wave's messages.
+    A component registers its metrics here, in `prepare` or `open`. A name has 1 to 100 characters of
+    `A-Z a-z 0-9 _ . -`, and begins with a letter or `_`. Registering a name again returns the same metric. A component
+    has at most 100 metrics. `TopologyError` is raised for an invalid name, for a name registered as another kind, and
+    for the 101st metric. Measurements count when their wave commits; a failed round adds nothing. A rich spout is
+    called between waves: its measurements count after each committed wave, once it has acked and failed the wave's
+    messages.
 
     Attributes:
         topology: Name of the topology.
@@ -39,14 +40,14 @@ class TopologyContext:
         return self.metrics.counter(name)
 
     def register_gauge(self, name: str, function: Callable[[], float] | None = None) -> Gauge:
-        """Return a new gauge. Its value is what `function` returns at the end of a wave, or was set last without one.
+        """Return a new gauge. Its value is the result of `function` at the end of a wave, or else the last set value.
 
         If `function` raises, the gauge is left out of that wave, and the first exception is logged.
         """
         return self.metrics.gauge(name, function)
 
     def register_histogram(self, name: str) -> Histogram:
-        """Return a new histogram: how the values that it is updated with are distributed."""
+        """Return a new histogram: the distribution of the values passed to `update`."""
         return self.metrics.histogram(name)
 
     def register_timer(self, name: str) -> Timer:

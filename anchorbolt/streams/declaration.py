@@ -27,7 +27,7 @@ def check_name(kind: str, name: object) -> str:
 
 
 def wrong_fields(call: str, fields: Sequence[object]) -> str:
-    """Return what is wrong with the fields passed by a call, which starts with `call`, or an empty string."""
+    """Return the problem with the fields of a call, whose text starts with `call`; empty if there is none."""
     for field in fields:
         if not isinstance(field, str) or not field:
             return f"field {field!r} is not a name. Pass each field as a string, as in {call}'word', 'count')."

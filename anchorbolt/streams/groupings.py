@@ -1,7 +1,7 @@
-"""Groupings: how a bolt wants the tuples of a stream distributed over its tasks. `routing` carries them out.
+"""Groupings: how the tuples of a stream are distributed over the tasks of a bolt. `routing` implements them.
 
 To add a grouping: write its router in `routing`, enter the router in `routing.ROUTERS` under the grouping's name, and
-add the method NAME_grouping to `topology.declarer.BoltDeclarer`; its docstring says what the grouping does.
+add the method NAME_grouping to `topology.declarer.BoltDeclarer`; its docstring describes the grouping.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ class GlobalStreamId(NamedTuple):
 
 
 class CustomStreamGrouping(ABC):
-    """Base class for a grouping of your own, which chooses the receiving tasks of each tuple.
+    """Base class for a custom grouping, which chooses the receiving tasks of each tuple.
 
     The object is pickled with the topology and unpickled in each task that emits the stream. So its attributes must
     be picklable; create anything else in `prepare`.
@@ -38,10 +38,10 @@ class CustomStreamGrouping(ABC):
 
     @abstractmethod
     def choose_tasks(self, task_id: int, values: Sequence[Any]) -> Sequence[int]:
-        """Return the ids of the tasks that get a tuple, out of `target_tasks`; an empty list drops the tuple.
+        """Return the ids of the tasks, from `target_tasks`, that get a tuple; an empty list drops the tuple.
 
-        Called once for each tuple, in the order of emission. Must return the same tasks when the same tuples are
-        emitted again: the engine may compute a wave twice.
+        Called once for each tuple, in the order of emission. Must return the same tasks if the same tuples are emitted
+        again: the engine may compute a wave twice.
 
         Args:
             task_id: Id of the emitting task.
@@ -51,11 +51,11 @@ class CustomStreamGrouping(ABC):
 
 @dataclass(frozen=True)
 class Grouping:
-    """How a bolt takes a stream. `str` gives its name and fields, as in `fields(word)`."""
+    """How a bolt receives a stream. `str` gives its name and fields, as in `fields(word)`."""
 
-    name: str  # of its method of `BoltDeclarer`, without `_grouping`
+    name: str  # the method of `BoltDeclarer`, without `_grouping`
     fields: tuple[str, ...] = ()  # of fields and partial_key: the declared fields that choose the task
-    custom: CustomStreamGrouping | None = None  # of custom: what chooses the tasks
+    custom: CustomStreamGrouping | None = None  # of custom: the object that chooses the tasks
 
     def __str__(self) -> str:
         arguments = ", ".join(self.fields) if self.custom is None else type(self.custom).__name__

@@ -37,14 +37,14 @@ _BYTES, _TUPLE, _NONE, _NAN, _DATETIME, _DATE, _TIME, _TIMEDELTA, _UUID = range(
 def stable_hash(key: Any) -> int:
     """Return an unsigned 32-bit hash of a key: the same in every process, Python version and machine.
 
-    Keys of one canonical form (`util.keys`) have the same hash, and so have equal numbers of several types
-    (`1 == True == 1.0 == Decimal(1)`, in tuples as well). The high bits are well spread: `stable_hash(key) * n >> 32`
+    Keys with the same canonical form (`util.keys`) have the same hash, and so do equal numbers of different types
+    (`1 == True == 1.0 == Decimal(1)`; also in tuples). The high bits are well spread: `stable_hash(key) * n >> 32`
     distributes keys evenly over n tasks. The hash decides which task stores a key, so it never changes; the tests pin
     its values.
 
     Args:
-        key: None, bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, UUID, a tuple of these, or
-            what `plain` turns into one of these.
+        key: None, bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, UUID, a tuple of these, or a
+            value that `plain` converts to one of these.
 
     Raises:
         UnsupportedValue: The key has another type, or its tuples are nested too deep.
@@ -61,17 +61,17 @@ def stable_hash(key: Any) -> int:
 
 
 def destination_of(key_hash: int, destinations: int) -> int:
-    """Return the index, below `destinations`, to which a `stable_hash` maps."""
+    """Map a `stable_hash` to an index below `destinations`."""
     return key_hash * destinations >> 32
 
 
 def destinations_of(columns: Sequence[Sequence[Any]], destinations: int) -> list[int]:
     """Return `destination_of(stable_hash(key), destinations)` of many keys; each column holds one field of the keys.
 
-    A key of one field is its value, a key of several fields is their tuple. For strings and small ints this costs a
-    fraction of hashing each key on its own.
+    A key of one field is its value, a key of several fields is their tuple. For strings and small ints this is much
+    faster than hashing each key.
     """
-    import numpy as np  # not on top: Spark workers import it anyway, a driver need not
+    import numpy as np  # imported here: Spark workers import it anyway, a driver need not
 
     hashes = _hash_column(columns[0])
     if len(columns) > 1:
@@ -145,7 +145,7 @@ def _hash_number(key: float | decimal.Decimal) -> int:
 
 
 def _hash_decimal(key: decimal.Decimal) -> int:
-    return _NAN if key.is_nan() else _hash_number(key)  # as canonical; comparing a signalling NaN raises
+    return _NAN if key.is_nan() else _hash_number(key)  # as in the canonical form; comparing a signalling NaN raises
 
 
 def _hash_tuple(key: tuple[Any, ...]) -> int:
@@ -161,7 +161,7 @@ def _hash_datetime(key: datetime.datetime) -> int:
 
 
 def _micros(key: datetime.datetime | datetime.time) -> int:
-    """Return the microseconds since midnight, of a key with a zone since midnight UTC: below 0 or beyond a day, too."""
+    """Return the microseconds since midnight, UTC for a key with a zone: may be below 0 or more than a day."""
     offset = key.utcoffset()
     micros = ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
     return micros if offset is None else micros - _timedelta_micros(offset)

@@ -1,4 +1,4 @@
-"""64-bit ids of tuples and of trees. They are drawn in blocks of which only the first number travels."""
+"""64-bit ids of tuples and of trees. They are drawn in blocks; only the first number of a block is sent."""
 
 from hashlib import blake2b
 
@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 Ids = NDArray[np.uint64]
 
-_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the odd factors of splitmix64's finaliser
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # odd factors of splitmix64's finaliser
 _END = 1 << 64
 _MASK = _END - 1
 _FIRST_INVERSE, _SECOND_INVERSE = pow(_FIRST, -1, _END), pow(_SECOND, -1, _END)
 
 
 def mix(numbers: Ids) -> Ids:
-    """Map each number to another one that looks random: the finaliser of splitmix64.
+    """Map each number to a number that looks random: the finaliser of splitmix64.
 
-    Different numbers have different results. Zero, and no other number, becomes zero.
+    Different numbers have different results. Only zero becomes zero.
     """
     mixed: Ids = numbers ^ (numbers >> np.uint64(30))
     mixed *= np.uint64(_FIRST)
@@ -45,8 +45,8 @@ def ids_of(base: int, count: int) -> Ids:
 class IdSource:
     """Hands out blocks of ids. Two blocks of one source share no id, unless it hands out 2**64 of them.
 
-    Blocks of two sources may overlap. With a seed that is used once (an attempt and a purpose), sources start at random
-    places, and an id only has to differ from the others of its tree.
+    Blocks of two sources may overlap. But each seed is used once (an attempt and a purpose), so sources start at random
+    numbers, and an id only has to differ from the other ids of its tree.
     """
 
     def __init__(self, seed: str) -> None:
@@ -54,7 +54,7 @@ class IdSource:
 
     def draw(self, count: int) -> int:
         """Draw a block of `count` ids; return its base, for `ids_of`. No id of a block is zero."""
-        # A zero would change no XOR, and its tuple would not be missed.
+        # A zero would change no XOR, so the loss of its tuple would not be detected.
         if self._next == 0 or self._next + count > _END:
             self._next = 1
         base = self._next

@@ -1,4 +1,4 @@
-"""The roots and ids of the tuples of one blob: what a message carries beside the columns of a tracked stream."""
+"""The roots and ids of the tuples of one blob, sent with the columns of a tracked stream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Lineage:
 
     Attributes:
         base: First number of the block of the tuples' ids, see `ids_of`.
-        roots: The roots of all tuples, one tuple after the other.
+        roots: The roots of all tuples, tuple by tuple.
         counts: The number of roots of each tuple; None if each tuple has exactly one.
     """
 
@@ -53,7 +53,7 @@ class Lineage:
         return ids_of(self.base, len(self))
 
     def items(self) -> list[Item]:
-        """Return the roots of each tuple as an emitted row carries them."""
+        """Return the roots of each tuple in the form of an emitted row."""
         if self.counts is None:
             return list(self.roots.tolist())
         roots: list[int] = self.roots.tolist()
@@ -70,7 +70,7 @@ class Lineage:
 
     @classmethod
     def from_parts(cls, parts: Any, size: int) -> Lineage:
-        """Read what `parts` returned for a blob of `size` tuples. Raises `SerializationError` if it is damaged."""
+        """Decode the result of `parts` for a blob of `size` tuples. Raises `SerializationError` if it is damaged."""
         try:
             base, root_bytes, count_bytes = parts
             roots = np.frombuffer(root_bytes, "<u8").astype(np.uint64, copy=False)
@@ -91,7 +91,7 @@ def lineage_of(items: Sequence[Item], ids: IdSource) -> Lineage | None:
     """Draw an id for each tuple; return None, and draw nothing, if no tuple has a root.
 
     Args:
-        items: The roots of each tuple. A root is from 1 to 2**64 - 1; one that occurs twice in a tuple counts once.
+        items: The roots of each tuple. A root is from 1 to 2**64 - 1; a repeated root of a tuple counts once.
         ids: The source of the ids.
     """
     if not any(items):
@@ -102,7 +102,7 @@ def lineage_of(items: Sequence[Item], ids: IdSource) -> Lineage | None:
         pass
     else:
         return Lineage(ids.draw(len(items)), single)
-    # With a root twice, the tuple's id would be XORed twice, and nobody would miss the tuple.
+    # With a repeated root, the tuple's id would be XORed twice, so its loss would not be detected.
     rows = [tuple(dict.fromkeys(item)) if isinstance(item, tuple) else (item,) for item in items]
     counts = np.fromiter(map(len, rows), np.uint32, len(rows))
     roots = np.fromiter(chain.from_iterable(rows), np.uint64, int(counts.sum()))

@@ -29,7 +29,7 @@ class Router(ABC):
     `fields` are the stream's declared fields, `target_tasks` the ids of the bolt's tasks by index. A shuffle starts at
     the emitting task's own index (from its `context`), so the same rows are always distributed in the same way.
 
-    A router is kept from buffer to buffer: it remembers the destinations of up to 16,384 keys, or which task is next.
+    A router is used for many buffers: it remembers the destinations of up to 16,384 keys, or the next task.
     Not thread-safe.
     """
 
@@ -54,7 +54,7 @@ class Router(ABC):
         """Return a list of rows for each destination index, each in the order of `rows`.
 
         Two lists may be the same object, or `rows` itself: treat them as read-only. Rows of a direct stream are
-        `(task id, values)`; those for tasks of other bolts are left out: those bolts take the same stream.
+        `(task id, values)`; rows for tasks of other bolts, which receive the same stream, are left out.
 
         Raises `UnsupportedValue` if a row's key cannot be hashed (the router's counters are then unchanged), and
         `TopologyError` if a custom grouping returned a task of another bolt.
@@ -62,7 +62,7 @@ class Router(ABC):
 
     @property
     def remembered(self) -> int:
-        """The number of keys whose destinations it remembers."""
+        """The number of keys with a remembered destination."""
         return 0
 
     def forget(self) -> None:
@@ -99,8 +99,8 @@ class _KeyRouter(Router):
     def __init__(self, grouping: Grouping, **edge: Any) -> None:
         super().__init__(grouping, **edge)
         self._positions = [self._fields.index(field) for field in self._grouping.fields]
-        self._key_of = itemgetter(*self._positions)  # the value of one field, or the tuple of several
-        # Equal keys of different types (1, True, 1.0) share an entry; they have the same stable hash, too.
+        self._key_of = itemgetter(*self._positions)  # the value of one field, or the tuple of several values
+        # Equal keys of different types (1, True, 1.0) share an entry; they also have the same stable hash.
         self._memo: dict[Any, Any] = {}
 
     def route(self, rows: list[Values]) -> list[list[Values]]:
@@ -226,7 +226,7 @@ class _CustomRouter(Router):
         choose, task_id, index_of = self._custom.choose_tasks, self._context.this_task_id, self._index_of
         width = len(self._fields)
         for row in rows:
-            chosen = choose(task_id, row[:width])  # without what the engine appends to follow tuple trees
+            chosen = choose(task_id, row[:width])  # without the roots that the engine appends
             try:
                 for task in chosen:
                     buckets[index_of[task]].append(row)

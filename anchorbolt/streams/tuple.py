@@ -1,4 +1,4 @@
-"""Tuples, as bolts see them."""
+"""Tuples in the form that bolts receive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN_CHARACTERS = 200
 SYSTEM_ID, TICK_STREAM = "__system", "__tick"
 
 Item = int | tuple[int, ...]
-"""The hidden last value of an emitted row: the only root of the tuple, or a tuple of several roots or of none."""
+"""The hidden last value of an emitted row: the tuple's only root, or a tuple of several or no roots."""
 
 
 class StreamHeader:
@@ -20,7 +20,7 @@ class StreamHeader:
 
     For a stream spout, `task` is the index of the source's partition. `index` maps a field's name, or a position that
     may be negative, to a position. `receiver` is the `receiver_key` of the task that the tuples were sent to, and
-    `attempt` its attempt that received them; a copy, as pickle makes one, has none.
+    `attempt` is the attempt of the task that received them; a pickled copy has no attempt.
     """
 
     __slots__ = ("attempt", "component", "fields", "index", "receiver", "stream", "task")
@@ -105,16 +105,16 @@ class Tuple:
     def is_tick(self) -> bool:
         """Whether this is a tick tuple: of component `__system`, stream `__tick`, with the field `rate_secs`.
 
-        `topology.tick.tuple.freq.secs` says how often each task of a bolt gets one. It comes at the end of a wave,
-        behind the wave's other tuples, and causes a wave where none is due.
+        `topology.tick.tuple.freq.secs` sets how often each task of a bolt gets one. It comes at the end of a wave,
+        after the wave's other tuples, and causes a wave if none is due.
         """
         return self._header.stream == TICK_STREAM and self._header.component == SYSTEM_ID
 
     @property
     def handle(self) -> bytes:
-        """What to keep in the state of a bolt that acks the tuple in a later wave.
+        """The bytes to keep in the state of a bolt that acks the tuple in a later wave.
 
-        `collector.ack`, `fail`, `reset_timeout` and the anchors of an `emit` take it in place of the tuple. Only the
+        `collector.ack`, `fail`, `reset_timeout` and the anchors of an `emit` accept it instead of the tuple. Only the
         task that received the tuple may use it.
         """
         return TupleHandle(self._header.receiver, 0, ()).encode()
@@ -130,7 +130,7 @@ class TrackedTuple(Tuple):
     """A tuple in a topology whose tuple trees are tracked.
 
     Attributes:
-        roots: The trees that it belongs to: one root, or a tuple of several or none.
+        roots: The trees that it belongs to: one root, or a tuple of several or no roots.
         id: Its id in these trees.
         status: 0 at first, `ACKED` or `FAILED` after that call.
     """
@@ -162,12 +162,12 @@ _HANDLE_VERSION = 1
 
 
 def receiver_key(component: str, index: int) -> int:
-    """Return a number for a bolt's task that stays the same when the topology changes around it, as its id may not."""
+    """Return a number for a bolt's task that does not depend on the rest of the topology, as the task's id does."""
     return crc32(component.encode()) << 32 | index
 
 
 class TupleHandle(NamedTuple):
-    """The decoded form of `Tuple.handle`: what is needed to ack a tuple."""
+    """The decoded form of `Tuple.handle`: the data needed to ack a tuple."""
 
     receiver: int  # `receiver_key` of the task
     id: int
@@ -179,7 +179,7 @@ class TupleHandle(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> TupleHandle | None:
-        """Decode a handle; return None if the bytes are none."""
+        """Decode a handle; return None if the bytes are not a handle."""
         count, rest = divmod(len(data) - _HANDLE.size, 8)
         if count < 0 or rest or data[0] != _HANDLE_VERSION:
             return None

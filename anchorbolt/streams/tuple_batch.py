@@ -1,4 +1,4 @@
-"""Batches of tuples, as engines move them."""
+"""Batches of tuples, in the form that engines transport."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anchorbolt.streams.tuple import StreamHeader, TrackedTuple, Tuple
 
 if TYPE_CHECKING:
-    from anchorbolt.streams.lineage import Lineage  # NumPy: only where tuple trees are tracked
+    from anchorbolt.streams.lineage import Lineage  # imports NumPy: only if tuple trees are tracked
 
 
 class TupleBatch(NamedTuple):

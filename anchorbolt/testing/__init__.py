@@ -1,4 +1,4 @@
-"""Tools to test topologies and your own state providers.
+"""Tools to test topologies and custom state providers.
 
 The conformance suite needs pytest, `check_agreement` needs Hypothesis, and `FakeRedisStateProvider` needs fakeredis:
 these are imported on first use, as is `LocalCluster`, which Spark's workers do not need.
@@ -39,14 +39,14 @@ __all__ = [
     "check_agreement",
 ]
 
-# Each name's module, and the package that it needs.
+# The module of each name, and the package that it requires.
 _LAZY = {
     "FakeRedisStateProvider": ("anchorbolt.testing.fake_redis", "fakeredis"),
     "LocalCluster": ("anchorbolt.run.local_cluster", "anchorbolt"),
     "StateStorageConformance": ("anchorbolt.testing.conformance", "pytest"),
     "check_agreement": ("anchorbolt.testing.agreement", "hypothesis"),
 }
-# `from anchorbolt.testing import *` gives what can be imported here.
+# `from anchorbolt.testing import *` gives the names that can be imported here.
 for _name, (_, _package) in _LAZY.items():
     if not is_installed(_package):
         __all__.remove(_name)

@@ -1,7 +1,7 @@
-"""One state machine that calls a state provider and the reference in step, in any order, and demands equal answers.
+"""A state machine that makes the same calls, in any order, on a state provider and the reference, and compares them.
 
-It covers what the separate tests of `conformance` do not: steps out of order, repeated, from two handles, with
-fences and txids that fit or do not. For the author of a provider:
+It covers cases that the separate tests of `conformance` do not: steps out of order, repeated, from two handles, with
+valid and invalid fences and txids. For the author of a provider:
 
 ```python
 from anchorbolt.testing import check_agreement
@@ -10,7 +10,7 @@ def test_my_provider_agrees_with_the_reference(provider):
     check_agreement(provider)
 ```
 
-Needs Hypothesis, which Anchorbolt does not install. The active Hypothesis profile holds: seeds, database, printing.
+Needs Hypothesis, which Anchorbolt does not install. The active Hypothesis profile applies: seeds, database, printing.
 """
 
 import uuid
@@ -43,14 +43,14 @@ _entries = st.dictionaries(st.sampled_from(_KEYS), st.binary(max_size=3), max_si
 _codecs = st.sampled_from(["one", "one", "one", "two"])
 _slices = st.builds(StagedSlice, _fences, _txids, _attempts, _txids, st.integers(0, 3), _updates, _codecs)
 _read_positions = st.none() | st.just(True) | st.builds(ReadPosition, _txids, st.sampled_from(["", *_ATTEMPTS]))
-"""The read position of a reader: none, the namespace's own, or another one."""
+"""The read position of a reader: none, the namespace's own, or a different one."""
 
 _Outcome = tuple[str, object]
 _Updates = dict[bytes, "bytes | None"]
 
 
 def _any_call(method: str, *arguments: st.SearchStrategy[Any]) -> Any:
-    """Return a rule that calls a method of both storages, with arguments that fit or do not."""
+    """Return a rule that calls a method of both storages, with valid or invalid arguments."""
 
     def call(self: "StateStorageAgreement", handle: int, given: tuple[Any, ...]) -> None:
         self._both(handle, method, *given)
@@ -62,7 +62,7 @@ def _any_call(method: str, *arguments: st.SearchStrategy[Any]) -> Any:
 class StateStorageAgreement(RuleBasedStateMachine):
     """Two handles of one new namespace, on the provider under test and on the reference; every call goes to both.
 
-    `check_agreement` runs it; subclass it to set `provider` yourself and to run it by Hypothesis's own means.
+    `check_agreement` runs it; subclass it to set `provider` yourself and to run it directly with Hypothesis.
     """
 
     provider: StateProvider  # the provider under test; its store may hold other namespaces
@@ -78,7 +78,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
         return [provider.open(self._namespace) for provider in self._providers]
 
     def _both(self, handle: int, method: str, *arguments: Any) -> _Outcome:
-        """Make one call on both, demand the same outcome, and remember the call to repeat it."""
+        """Make one call on both, compare the outcomes, and remember the call to repeat it."""
         expected, actual = (self._outcome(storage, method, arguments) for storage in self._storages[handle])
         self._demand(actual, expected)
         self._last = (handle, method, *arguments)
@@ -114,7 +114,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
 
     @rule(handle=_handles, attempt=_attempts, updates=_updates, commit=st.booleans())
     def finish_an_attempt(self, handle: int, attempt: str, updates: _Updates, commit: bool) -> None:
-        """Add what may be its last slice, or the first one, seal it, and commit it."""
+        """Add a slice, perhaps the first, seal the attempt, and commit it if `commit` is True."""
         for number in range(3):
             staged = self._next_slice(attempt, number, updates)
             kind, seal = self._both(handle, "stage", staged)
@@ -173,14 +173,14 @@ class StateStorageAgreement(RuleBasedStateMachine):
 
 
 def check_agreement(provider: StateProvider, *, examples: int = 120, steps: int = 40) -> None:
-    """Run the state machine on a provider; fail with the shortest sequence of calls that is answered otherwise.
+    """Run the state machine on a provider; fail with the shortest sequence of calls with a different outcome.
 
-    Each example uses a namespace of its own, whose name starts with `agreement`, and leaves it in the store.
+    Each example uses its own namespace, with a name that starts with `agreement`, and leaves it in the store.
 
     Args:
-        provider: What is tested.
-        examples: How many sequences of calls to try.
-        steps: How many calls, at most, one of them consists of.
+        provider: The provider under test.
+        examples: Number of sequences of calls.
+        steps: Maximum number of calls in a sequence.
     """
     run_state_machine_as_test(
         type("Agreement", (StateStorageAgreement,), {"provider": provider}),

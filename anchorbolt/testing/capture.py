@@ -18,8 +18,8 @@ class TupleCapture(DataFrameSink):
         captured = TupleCapture()
         builder.set_bolt("captured", captured).global_grouping("count")
 
-    The values come back as they were emitted: each tuple is packed into one column. It never gets tuples of a wave that
-    was rolled back.
+    The values are exactly the emitted values: each tuple is packed into one column. Tuples of a wave that was rolled
+    back are never captured.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class TupleCapture(DataFrameSink):
 
     @property
     def tuples(self) -> list[tuple[Any, ...]]:
-        """The values of all tuples so far, by wave, then by task, then in the order of arrival."""
+        """The values of all tuples so far, ordered by wave, then by task, then by arrival."""
         return [values for txid in sorted(self._waves) for values in self._waves[txid]]
 
     @property

@@ -6,7 +6,7 @@ import threading
 class ManualClock:
     """Stands still until a test moves it. Thread-safe.
 
-    Pass it to `LocalCluster(clock=clock)`: time-outs of tuple trees, tick tuples and ages of messages then go by it.
+    Pass it to `LocalCluster(clock=clock)`: time-outs of tuple trees, tick tuples and ages of messages then use it.
     `clock()` returns its seconds.
     """
 
@@ -18,7 +18,7 @@ class ManualClock:
         return self._seconds
 
     def advance(self, seconds: float) -> None:
-        """Move the clock on. Raises `ValueError` if `seconds` is negative."""
+        """Move the clock forward. Raises `ValueError` if `seconds` is negative."""
         if seconds < 0:
             raise ValueError(f"a clock cannot go back, by {seconds} s")
         with self._lock:

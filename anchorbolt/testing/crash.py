@@ -1,4 +1,4 @@
-"""`CrashRunner`: runs a job as its users do, kills it at named points, and starts it again until it ends by itself.
+"""`CrashRunner`: runs a job as users do, kills it at named points, and restarts it until it ends by itself.
 
 For a job's own tests, with real processes and real signals:
 
@@ -77,7 +77,7 @@ class CrashRunner:
             conf: The job's configuration.
             arguments: Further arguments of `anchorbolt run`, such as `["--master", "local[2]"]`.
             environment: Environment variables to add to those of this process.
-            start_timeout_s: Seconds that one start may take; after that the runner kills it and the test fails.
+            start_timeout_s: Maximum seconds for one start; after that the runner kills it and the test fails.
         """
         self._job = job
         self._directory = Path(directory).absolute()
@@ -90,9 +90,9 @@ class CrashRunner:
         self._start_timeout_s = start_timeout_s
 
     def run(self, *faults: Fault) -> CrashReport:
-        """Start the job again and again, until it ends with exit code 0.
+        """Start the job repeatedly, until it ends with exit code 0.
 
-        Each fault strikes once over all starts. The job may be started three times more than there are faults.
+        Each fault strikes once over all starts. The number of starts is at most the number of faults plus 3.
 
         Raises:
             ConfigError: An argument is not a `Fault`. Nothing was started.

@@ -54,14 +54,14 @@ function cmsgpack.unpack(packed)
 end
 """
 
-# Weak: what a test stored goes when its provider does.
+# Weak: a test's data disappears together with its provider.
 _servers: WeakValueDictionary[str, fakeredis.FakeServer] = WeakValueDictionary()
 
 
 class FakeRedisStateProvider(RedisProvider):
     """The `redis` provider without a server, for unit tests with `LocalCluster`.
 
-    Its keys and scripts are those of a real Redis. `docs/testing.md` says what fakeredis cannot do. Use it like this:
+    Its keys and scripts are those of a real Redis. `docs/testing.md` lists the limits of fakeredis. Use it like this:
 
         redis = FakeRedisStateProvider()
         handle = LocalCluster().submit(topology, redis.conf)
@@ -94,18 +94,18 @@ class FakeRedisStateProvider(RedisProvider):
 
     @property
     def conf(self) -> Mapping[str, Any]:
-        """The configuration that makes a topology on `LocalCluster` keep its state here."""
+        """The configuration with which a topology on `LocalCluster` keeps its state here."""
         return {
             "topology.state.provider": "anchorbolt.testing.FakeRedisStateProvider",
             "topology.state.provider.config": {"name": self.name},
         }
 
     def client(self) -> Any:
-        """Return a client of redis-py, with which a test may read and change what is stored."""
+        """Return a redis-py client, with which a test may read and change the stored data."""
         return self.address.connect()
 
     def describe(self) -> str:
-        """Return what this is, for messages."""
+        """Return the name of the store, for messages."""
         return str(self.address)
 
 

@@ -1,4 +1,4 @@
-"""`TopologyBuilder`, which makes ordinary topologies; `anchorbolt.transactional` has the other builder."""
+"""`TopologyBuilder` for ordinary topologies; `anchorbolt.transactional` has the builder for transactional ones."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class TopologyBuilder:
             parallelism: The number of its tasks.
 
         Raises:
-            TopologyError: For the same reasons as in `set_spout`, or its `get_component_configuration` returns another
-                setting than `topology.tick.tuple.freq.secs`, or one that is not a number above 0.
+            TopologyError: For the same reasons as in `set_spout`, or its `get_component_configuration` returns a
+                setting other than `topology.tick.tuple.freq.secs`, or a value that is not a number above 0.
         """
         self._components.check_new(id, bolt, Bolt)
         validation.refuse_transactional(id, bolt)
@@ -58,9 +58,9 @@ class TopologyBuilder:
             name: The topology's name. It is part of the name under which the state is stored.
 
         Raises:
-            TopologyError: The name is invalid or reserved; there is no spout or no bolt; a bolt has no input, takes
-                an unknown stream, groups by an undeclared field, or combines a direct stream with another grouping
-                than direct grouping, or the reverse; bolts form a cycle; two sinks use what only one may use; or a
-                bolt, a custom grouping or a rich spout cannot be pickled.
+            TopologyError: The name is invalid or reserved; there is no spout or no bolt; a bolt has no input, receives
+                an unknown stream, groups by an undeclared field, or combines a direct stream with a grouping other than
+                direct grouping, or the reverse; bolts form a cycle; two sinks use a resource that only one may use; or
+                a bolt, a custom grouping or a rich spout cannot be pickled.
         """
         return self._components.topology(name)

@@ -1,4 +1,4 @@
-"""`Components`, the spouts and bolts that a builder collects, and the checked graph that is made of them."""
+"""`Components`, the spouts and bolts that a builder collects, and their checked graph."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Components:
         validation.check_instance(id, component, kind)
 
     def add_spout(self, id: str, spout: Spout, parallelism: int | None) -> None:
-        """Add a spout that `check_new` has let pass. Calls its `declare_output_fields`."""
+        """Add a spout that has passed `check_new`. Calls its `declare_output_fields`."""
         if parallelism is not None:
             validation.check_parallelism(id, parallelism)
         self._spouts[id] = SpoutSpec(id, spout, parallelism, _declared(id, spout))
 
     def add_bolt(self, id: str, bolt: Bolt, parallelism: int, *, is_committer: bool = False) -> BoltDeclarer:
-        """Add a bolt that `check_new` has let pass. Calls its `declare_output_fields`."""
+        """Add a bolt that has passed `check_new`. Calls its `declare_output_fields`."""
         validation.check_parallelism(id, parallelism)
         declarer = BoltDeclarer(id)
         ticks = validation.tick_secs_of(id, bolt)
@@ -48,7 +48,7 @@ class Components:
         return declarer
 
     def topology(self, name: str) -> Topology:
-        """Check the whole graph and return it. Later changes of the components do not change it."""
+        """Check the whole graph and return it. Later changes of the components do not affect it."""
         check_name("topology", name)
         bolts = {id: replace(spec, inputs=declarer.inputs) for id, (spec, declarer) in self._bolts.items()}
         specs: dict[str, Component] = {**self._spouts, **bolts}

@@ -1,4 +1,4 @@
-"""`BoltDeclarer`, which declares the streams that a bolt takes."""
+"""`BoltDeclarer`, which declares the input streams of a bolt."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class BoltDeclarer:
     """Declares the inputs of one bolt. Every method returns the declarer, so that calls can be chained.
 
     `component` is the id of the component that emits the stream; it may be added to the topology later. `stream` is
-    the stream's name. A bolt can take each stream once.
+    the stream's name. A bolt can receive each stream once.
 
-    A method raises `TopologyError` if an argument is invalid or the bolt already takes the stream.
+    A method raises `TopologyError` if an argument is invalid or the bolt already receives the stream.
     `create_topology` and `build_topology` check later that the component, stream and fields exist.
     """
 
@@ -36,7 +36,7 @@ class BoltDeclarer:
         return self._take(component, stream, self._by_key("fields", component, fields))
 
     def partial_key_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Send each key to one of two tasks, the one that got fewer tuples. For skewed keys."""
+        """Send each key to one of two tasks, always the one with fewer tuples so far. For skewed keys."""
         return self._take(component, stream, self._by_key("partial_key", component, fields))
 
     def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
@@ -48,7 +48,7 @@ class BoltDeclarer:
         return self._take(component, stream, Grouping("global"))
 
     def none_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Any distribution will do: same as `shuffle_grouping`."""
+        """Any distribution is acceptable: same as `shuffle_grouping`."""
         return self._take(component, stream, Grouping("none"))
 
     def local_or_shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
@@ -56,13 +56,13 @@ class BoltDeclarer:
         return self._take(component, stream, Grouping("local_or_shuffle"))
 
     def direct_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Send each tuple to the task that its emitter names with `emit_direct`, on a stream declared direct."""
+        """Send each tuple to the task that its emitter chooses with `emit_direct`, on a stream declared direct."""
         return self._take(component, stream, Grouping("direct"))
 
     def custom_grouping(
         self, component: str, grouping: CustomStreamGrouping, stream: str = DEFAULT_STREAM
     ) -> BoltDeclarer:
-        """Send each tuple to the tasks that your own grouping chooses."""
+        """Send each tuple to the tasks that your `grouping` chooses."""
         if isinstance(grouping, type):
             name = grouping.__name__
             raise self._refusal(f"custom_grouping got the class {name}. Pass {name}(), not {name}.")

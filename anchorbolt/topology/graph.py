@@ -1,4 +1,4 @@
-"""The immutable graph of a topology: the components as declared, and their levels."""
+"""The immutable graph of a topology: the declared components, and their levels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 
 
 class Input(NamedTuple):
-    """A stream that a bolt takes, and how its tuples are distributed over the bolt's tasks."""
+    """A stream that a bolt receives, and how its tuples are distributed over the bolt's tasks."""
 
     source: GlobalStreamId
     grouping: Grouping
@@ -41,7 +41,7 @@ class BoltSpec:
     parallelism: int
     inputs: tuple[Input, ...]  # in the order of their declaration, each stream once
     streams: Mapping[str, StreamDeclaration]
-    tick_secs: float | None = None  # time between its tick tuples; None for the topology's
+    tick_secs: float | None = None  # time between its tick tuples; None means the topology's setting
     is_committer: bool = False  # in a transactional topology: its batch is finished in the commit phase
 
     @property
@@ -61,7 +61,7 @@ class BoltSpec:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Ids of the components whose streams the bolt takes, each once."""
+        """Ids of the components whose streams the bolt receives, each once."""
         return tuple(dict.fromkeys(each.source.component for each in self.inputs))
 
 
@@ -103,7 +103,7 @@ class Topology:
 
     @cached_property
     def batch_spout(self) -> SpoutSpec | None:
-        """The spout of a transactional topology, which has no other; None in an ordinary topology."""
+        """The only spout of a transactional topology; None in an ordinary topology."""
         return next((spec for spec in self.spouts.values() if isinstance(spec.spout, BatchSpout)), None)
 
     @cached_property

@@ -90,7 +90,7 @@ def check_graph(specs: Specs) -> None:
 
 
 def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
-    """Return the ids, each behind all its sources and otherwise in the order of the keys of `sources`.
+    """Return the ids, each after all its sources and otherwise in the order of the keys of `sources`.
 
     Raises `TopologyError` if the components form a cycle.
     """
@@ -112,7 +112,7 @@ def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def check_exclusive(topology: str, specs: Iterable[Component]) -> None:
-    """Check that no two sinks use what only one may use."""
+    """Check that no two sinks use a resource that only one may use."""
     users: dict[str, str] = {}
     for spec in specs:
         if isinstance(spec, BoltSpec) and isinstance(spec.bolt, DataFrameSink):
@@ -133,7 +133,7 @@ def check_picklable(specs: Iterable[Component]) -> None:
             candidates, opened_in = [(spec.id, spec.spout)], "emitter or coordinator"
         elif isinstance(spec.spout, BaseRichSpout):
             candidates, opened_in = [(spec.id, spec.spout)], "open"
-            with suppress(Exception):  # its copies stay in this process, where its class need not be picklable
+            with suppress(Exception):  # its copies stay in this process, so its class need not be picklable
                 copy.deepcopy(spec.spout)
                 continue
         else:
@@ -151,7 +151,7 @@ def check_picklable(specs: Iterable[Component]) -> None:
 
 
 def _unpicklable(name: str, value: object, error: Exception) -> tuple[str, type, Exception]:
-    """Return the attribute of an object that cannot be pickled, its type and the error; else the object itself."""
+    """Return the attribute of an object that cannot be pickled, its type and the error; or the object itself."""
     with suppress(Exception):  # a user's __getstate__ may raise anything
         state: Any = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
         for attribute, held in state.items():

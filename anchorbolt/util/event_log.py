@@ -1,8 +1,7 @@
-"""Log records as events: one JSON object a line, for programs that collect logs. Used by the driver and by workers.
+"""Log records as events: one JSON object per line, for programs that collect logs. Used by driver and workers.
 
-An event has `time`, `level`, `logger` and `message`; `traceback` if the record has an exception; and as more fields
-what the caller of the logger gave as `extra`, such as `txid`, `component` and `task`. Equal events that come within a
-few seconds are counted, not written.
+An event has `time`, `level`, `logger` and `message`; `traceback` if the record has an exception; and the fields of the
+caller's `extra`, such as `txid`, `component` and `task`. Equal events within a few seconds are counted, not written.
 """
 
 import copy
@@ -27,9 +26,9 @@ Later = Callable[[float, Callable[[], None]], None]
 
 
 class EventFormatter(JsonFormatter):
-    """Formats a record as an event. `fields` returns what is known of every record of this moment; `extra` goes first.
+    """Formats a record as an event. `fields` returns the current common fields of all records; `extra` overrides them.
 
-    A user's `extra` cannot replace what every event has.
+    A user's `extra` cannot replace the fields that every event has.
     """
 
     def __init__(self, fields: Fields = dict) -> None:
@@ -51,15 +50,15 @@ class EventFormatter(JsonFormatter):
 class _Written:
     until: float
     left_out: int = 0
-    last: logging.LogRecord | None = None  # of those left out
+    last: logging.LogRecord | None = None  # the last omitted record
 
 
 class EventHandler(logging.Handler):
-    """Writes each record as a line, and of equal ones at most one in `pause_s` seconds, with a count of the others.
+    """Writes each record as a line. Of equal records, writes at most one per `pause_s` seconds, and counts the others.
 
-    Records are equal if logger, level, text, component and task are. The last of those left out is written once
-    `pause_s` has passed and anything is logged or `sweep` is called, or when `tell` is called or the handler is closed;
-    its field `left_out` counts the others. With `later`, the handler calls `sweep` by itself.
+    Records are equal if logger, level, text, component and task are. The last omitted record is written at the first
+    log record or call of `sweep` after `pause_s`, or when `tell` is called or the handler is closed; its field
+    `left_out` counts the others. With `later`, the handler calls `sweep` by itself.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class EventHandler(logging.Handler):
         super().__init__()
         self._fields = fields
         self._later = later
-        self._is_due_later = False  # whether `later` has a call of `sweep` to make
+        self._is_due_later = False  # whether `later` is going to call `sweep`
         self._format = EventFormatter(fields)
         self.setFormatter(self._format)
         self._stream = stream
@@ -109,7 +108,7 @@ class EventHandler(logging.Handler):
             self.release()
 
     def tell(self) -> None:
-        """Write all counts, also those that are not due: perhaps nothing more is logged."""
+        """Write all counts, even before they are due: perhaps nothing more is logged."""
         self.acquire()
         try:
             with suppress(OSError, ValueError):
@@ -124,7 +123,7 @@ class EventHandler(logging.Handler):
         super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """Write an event about a record that cannot be formatted. If the stream is closed, nothing can be said."""
+        """Write an event about a record that cannot be formatted. If the stream is closed, write nothing."""
         text = f"a record cannot be shown, because its format does not fit: {shortened(record.msg)}"
         with suppress(OSError, ValueError):
             self._write(logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, text, (), None))
@@ -138,7 +137,7 @@ class EventHandler(logging.Handler):
                 self._written[key] = _Written(now + self._pause_s)
 
     def _sweep_later(self, now: float) -> None:
-        """Have `sweep` called when the first of the counts is due, unless it will be."""
+        """Schedule a call of `sweep` for the time when the first count is due, unless there is one."""
         if self._later is None or self._is_due_later:
             return
         due = next((each.until for each in self._written.values() if each.last is not None), None)
@@ -158,7 +157,7 @@ class EventHandler(logging.Handler):
             self.release()
 
     def _forget(self, key: tuple[object, ...]) -> bool:
-        """Forget what was written, and write the last of those left out; return whether there was one."""
+        """Forget the written record, and write the last omitted one; return whether there was one."""
         written = self._written.pop(key)
         if written.last is None:
             return False
@@ -168,7 +167,7 @@ class EventHandler(logging.Handler):
         return True
 
     def _kept(self, record: logging.LogRecord, known: Mapping[str, object]) -> logging.LogRecord:
-        """Return a copy to keep, with the current fields and without frames, which keep alive what they refer to."""
+        """Return a copy to keep, with the current fields but without frames, which keep objects alive."""
         kept = copy.copy(record)
         vars(kept).update((name, value) for name, value in known.items() if not hasattr(kept, name))
         if kept.exc_info:

@@ -1,4 +1,4 @@
-"""Importing by name: a class that the configuration names, and what a package imports only on first use."""
+"""Importing by name: a class from the configuration, and names that a package imports only on first use."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -27,7 +27,7 @@ def is_installed(package: str) -> bool:
     """Return whether a package can be imported, without importing it."""
     try:
         return find_spec(package) is not None
-    except ValueError:  # Python's way to say that its import is forbidden
+    except ValueError:  # Python raises this if the import is forbidden
         return False
 
 

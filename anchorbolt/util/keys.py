@@ -1,8 +1,9 @@
-"""When two keys are one key: the canonical form, for the grouping that routes a key and the state that stores it.
+"""When two keys are the same: the canonical form, for the grouping that routes a key and the state that stores it.
 
-Keys of one canonical form are one key. They are equal in Python too, except NaNs, which are all one key, and the two
-instants of a repeated hour, which are two. Python's equality of numbers of several types is not wanted: `1`, `1.0`,
-`True` and `Decimal(1)` are four keys, also in tuples. A grouping sends all four to one task. See docs/concepts.md.
+Keys with the same canonical form are the same key. They are equal in Python too, with two exceptions: all NaNs are one
+key, and the two instants of a repeated hour are two keys. But Python's equality across numeric types does not apply:
+`1`, `1.0`, `True` and `Decimal(1)` are four keys, also in tuples. A grouping sends all four to one task. See
+docs/concepts.md.
 """
 
 import datetime as dt
@@ -25,10 +26,10 @@ _MICRO, _HOUR, _DAY = dt.timedelta(microseconds=1), dt.timedelta(hours=1), dt.ti
 
 
 def canonical_key(key: Any) -> Any:
-    """Return the canonical form of a key: what it is stored as, and read back as.
+    """Return the canonical form of a key: the form that is stored and read back.
 
-    One zero and one NaN of float, and of Decimal; a Decimal without trailing zeros, as `normalize` gives it; an aware
-    datetime or time in UTC; the same in tuples and frozensets. Other types are as `plain` gives them.
+    There is one zero and one NaN of float, and of Decimal. A Decimal has no trailing zeros (`normalize`). An aware
+    datetime or time is in UTC. The same applies in tuples and frozensets. Other types are converted by `plain`.
 
     Raises:
         UnsupportedValue: The key is mutable, or is not a plain value, or its tuples are nested too deep.
@@ -58,10 +59,9 @@ def _canonical(key: Any) -> Any:
 
 
 def has_one_spelling(key: Any) -> bool:
-    """Return whether a key was stored under the same bytes, before keys had a canonical form, by all its spellings.
+    """Return whether all spellings of a key had the same stored bytes before keys had a canonical form.
 
-    It is False for a float zero or NaN, a Decimal, and an aware datetime or time. False for a key that is not
-    supported.
+    False for a float zero or NaN, a Decimal, and an aware datetime or time. Also False for an unsupported key.
     """
     kind = type(key)
     if kind in OF_ONE_FORM:
@@ -84,10 +84,10 @@ def has_one_spelling(key: Any) -> bool:
 
 
 def is_known_by_equality(key: Any) -> bool:
-    """Return whether every plain key that is equal to this one in Python has the same task.
+    """Return whether every plain key that equals this key in Python has the same task.
 
-    Then a dict may remember the task. False for a time that its zone repeats or skips, whose instant depends on `fold`,
-    and for types that are not plain: these may define their own equality.
+    Then a dict may remember the task. False for a time that its zone repeats or skips, because its instant depends on
+    `fold`, and for types that are not plain: these may define their own equality.
     """
     kind = type(key)
     if kind in OF_ONE_FORM:
@@ -120,7 +120,7 @@ def _datetime(key: dt.datetime) -> dt.datetime:
     naive = key.replace(tzinfo=None, fold=0)
     if offset is None:
         return naive
-    # As a time since the first one, because the instant may be outside the years that UTC can say.
+    # As a time since the first datetime, because the instant may be outside the range of years in UTC.
     since, most = naive - dt.datetime.min - offset, dt.datetime.max - dt.datetime.min
     zone, shift = _nearest_zone(since, most)
     return (dt.datetime.min + (since + shift)).replace(tzinfo=zone)
@@ -137,7 +137,7 @@ def _time(key: dt.time) -> dt.time:
 
 
 def _nearest_zone(since: dt.timedelta, most: dt.timedelta) -> tuple[dt.timezone, dt.timedelta]:
-    """Return UTC, or else the zone next to it, in whole hours, in which a time is between zero and `most`."""
+    """Return UTC or the nearest zone, in whole hours, in which a time is between zero and `most`."""
     if since < dt.timedelta():
         shift = min(_HOUR * -(since // _HOUR), _DAY - _MICRO)
     elif since > most:

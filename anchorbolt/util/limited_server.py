@@ -1,7 +1,7 @@
-"""A server with a thread for each connection, which keeps few connections of strangers, and none for long.
+"""A server with a thread for each connection. It limits the number and the duration of untrusted connections.
 
-A driver needs its threads and open files for other things. If there are more connections than the limit, the oldest is
-ended: slow clients, however many, keep out no other.
+A driver needs its threads and open files for other work. Above the limit, the oldest connection is ended, so slow
+clients cannot keep others out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class LimitedServer(ThreadingMixIn, TCPServer):
-    """Limits how many connections there are and for how long, but not those that `trust` was called for."""
+    """Limits the number and duration of connections, except connections passed to `trust`."""
 
     daemon_threads = True
     most_connections = 50
@@ -23,7 +23,7 @@ class LimitedServer(ThreadingMixIn, TCPServer):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         self._lock = threading.Lock()
-        self._strangers: dict[socket.socket, float] = {}  # since when, oldest first
+        self._strangers: dict[socket.socket, float] = {}  # start of each connection, oldest first
         self._trusted = set[socket.socket]()
         super().__init__(*args, **more)
 
@@ -46,7 +46,7 @@ class LimitedServer(ThreadingMixIn, TCPServer):
             self._end([each for each, since in self._strangers.items() if since < latest])
 
     def trust(self, request: socket.socket) -> None:
-        """Keep a connection as long as its client and its handler like."""
+        """Keep a connection until its client or handler ends it."""
         with self._lock:
             if self._strangers.pop(request, None) is not None:
                 self._trusted.add(request)
@@ -57,9 +57,9 @@ class LimitedServer(ThreadingMixIn, TCPServer):
             self._end([*self._strangers, *self._trusted])
 
     def _end(self, connections: list[socket.socket]) -> None:
-        """End connections: what their threads wait for fails, and these close them. Called with the lock."""
+        """End connections: pending calls of their threads fail, and the threads close them. Called with the lock."""
         for each in connections:
             self._strangers.pop(each, None)
             self._trusted.discard(each)
-            with suppress(OSError):  # the client has ended it already
+            with suppress(OSError):  # the client has already ended it
                 each.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""The names of this machine's loopback address in a request's `Host`: others come from a page by DNS rebinding."""
+"""The names of the loopback address in a request's `Host`. Other names come from a web page by DNS rebinding."""
 
 from urllib.parse import urlsplit
 

@@ -1,4 +1,4 @@
-"""Parts of messages that many errors share."""
+"""Common parts of error messages."""
 
 import importlib
 import traceback
@@ -24,7 +24,7 @@ def shortened(value: object, limit: int = 80) -> str:
 
 
 def begun(text: str, most: int) -> str:
-    """Return at most `most` characters of a text, and a `…` if that is not all."""
+    """Return at most `most` characters of a text, followed by `…` if it is longer."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
@@ -37,7 +37,7 @@ def described(error: BaseException) -> str:
 
 
 def bounded(text: str, most: int) -> str:
-    """Return a text of about `most` characters: of a longer one, its beginning and its end."""
+    """Return a text, or the beginning and end of a longer one, with about `most` characters."""
     return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-(most // 2) :]}"
 
 
@@ -47,32 +47,32 @@ def counted(number: int, noun: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that is not empty; after a `…` if `bounded` has cut its beginning."""
+    """Return the last non-empty line of a text, with a leading `…` if `bounded` has cut its beginning."""
     before, _, line = text.rstrip().rpartition("\n")
     return f"…{line}" if before.endswith("\n…") else line
 
 
 def reason_of(error: AnchorboltError) -> str:
-    """Return one line about an error, for the log: the user's exception, if any, and which task raised it."""
+    """Return one line about an error, for the log: the user's exception, if any, and the task that raised it."""
     raised, message = last_line(getattr(error, "user_traceback", "")), last_line(error.message)
     return message if not raised or raised in message else f"{raised}, {message}"
 
 
 def fields_of(error: BaseException) -> dict[str, object]:
-    """Return what an error knows, as the fields of an event: `txid`, `component`, `task`, `key`, `namespace`."""
+    """Return the attributes of an error as fields of an event: `txid`, `component`, `task`, `key`, `namespace`."""
     found = {field: getattr(error, name, None) for field, name in _FIELDS.items()}
     return {field: value for field, value in found.items() if value is not None}
 
 
 def printable(text: str) -> str:
-    """Escape what UTF-8 cannot encode, such as the bytes of a file's name that are not text."""
+    """Escape characters that UTF-8 cannot encode, such as bytes of a file's name that are not text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return " Did you mean 'NEAREST'?", or an empty string if no known name is similar enough.
 
-    `cutoff`, between 0 and 1, is the similarity that `difflib.get_close_matches` demands.
+    `cutoff`, between 0 and 1, is the minimum similarity for `difflib.get_close_matches`.
     """
     matches = get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {matches[0]!r}?" if matches else ""
@@ -86,7 +86,7 @@ def user_traceback(error: BaseException) -> str:
     if frames is None and not isinstance(error, SyntaxError):  # a syntax error itself names the user's line
         frames = error.__traceback__
     shown = traceback.TracebackException(type(error), error, frames)
-    # The cause of Anchorbolt's own error is internal, and would be printed first. So are the frames below its face.
+    # The cause of Anchorbolt's own error is internal, and would be printed first. The frames below its API are too.
     is_ours = isinstance(error, AnchorboltError)
     while is_ours and len(shown.stack) > 1 and shown.stack[-1].filename.startswith(_PACKAGE):
         shown.stack.pop()

@@ -1,7 +1,7 @@
-"""The plain value that a value of another type is: a NumPy or pandas scalar, an enum, a subclass of a plain type.
+"""Converts values of other types to plain values: NumPy and pandas scalars, enums, subclasses of plain types.
 
-Called only for types that msgpack does not know, so it costs nothing for ordinary values. NumPy and pandas are never
-imported here: without them there are no values of theirs.
+Called only for types unknown to msgpack, so it costs nothing for ordinary values. NumPy and pandas are never imported
+here: if they are not loaded, there are no values of their types.
 """
 
 import datetime as dt
@@ -22,17 +22,17 @@ PLAIN_TYPES: frozenset[type] = frozenset(
 )
 
 _DATES = ("Y", "M", "W", "D")
-"""The units of `datetime64` that are dates."""
+"""The units of `datetime64` that mean dates."""
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as one of `PLAIN_TYPES`. What a container holds stays as it is.
+    """Return `value` as one of `PLAIN_TYPES`. The elements of a container do not change.
 
     An enum becomes its value; a scalar of NumPy or pandas becomes Python's own; a subclass of a plain type becomes that
-    type, whatever its methods say. A value of a plain type is returned itself.
+    type, whatever its methods return. A value of a plain type is returned itself.
 
     Raises:
-        UnsupportedValue: It is of another type, is a missing value such as `NaT`, or would lose digits.
+        UnsupportedValue: The value is of another type, is a missing value such as `NaT`, or would lose digits.
     """
     while type(value) not in PLAIN_TYPES:
         value = _once(value)
@@ -54,7 +54,7 @@ def _once(value: Any) -> Any:
         return value.value
     numpy: Any = sys.modules.get("numpy")
     pandas: Any = sys.modules.get("pandas")
-    # A module that another thread is importing has no values yet.
+    # If another thread is still importing the module, there are no values of its types yet.
     if hasattr(numpy, "generic"):
         if isinstance(value, numpy.generic):
             return _of_numpy(numpy, value)
@@ -100,7 +100,7 @@ def _of_numpy_time(numpy: Any, value: Any) -> Any:
             raise _inexact(value)
     whole = value if kind[0] is dt.date and unit in _DATES else value.astype(kind[1])
     found = whole.item()
-    # `item` gives an int for what Python's type cannot hold, and the conversion may overflow.
+    # `item` returns an int if Python's type cannot hold the value, and the conversion may overflow.
     loses = bool(whole.astype(value.dtype) != value) or not isinstance(found, kind[0])
     return _exact(value, lambda: found, loses=loses)
 

@@ -26,11 +26,11 @@ class RetryPolicy:
         self.timeout_s = timeout_ms / 1000
         self._quiet_until: dict[str, float] = {}  # no line before this time, for each `waits_for`
         self._waiting: WeakKeyDictionary[Backoff, tuple[str, float]] = WeakKeyDictionary()
-        self._told: set[str] = set()  # what a line says that calls wait for, and no line that it answers again
+        self._told: set[str] = set()  # `waits_for` of calls with a logged wait and no logged answer yet
         self._lock = threading.Lock()
 
     def until_available(self, call: Callable[[], T]) -> T:
-        """Return what `call` returns; raise its `StateUnavailable` once the time is used up."""
+        """Return the result of `call`; raise its `StateUnavailable` after the deadline."""
         backoff = Backoff(self)
         try:
             while True:
@@ -47,7 +47,7 @@ class RetryPolicy:
 
     @property
     def waiting(self) -> dict[str, float]:
-        """What calls wait for now, and for how many seconds since the first failure. May be asked on any thread."""
+        """By `waits_for` of the waiting calls, the seconds since the first failure. May be read on any thread."""
         now, waiting = time.monotonic(), dict[str, float]()
         with self._lock:
             for waits_for, began in self._waiting.values():
@@ -55,7 +55,7 @@ class RetryPolicy:
         return waiting
 
     def note(self, backoff: Backoff, waits_for: str, began: float) -> None:
-        """Note what a call waits for, until its `Backoff` ends or is gone."""
+        """Note that a call waits, until its `Backoff` ends or is deleted."""
         with self._lock:
             self._waiting[backoff] = waits_for, began
 
@@ -65,7 +65,7 @@ class RetryPolicy:
             self._waiting.pop(backoff, None)
 
     def answered(self, backoff: Backoff) -> None:
-        """Note that a call waits no longer, and log it if it was the last one that waited for this."""
+        """Note that a call waits no longer, and log it if no other call waits for the same."""
         now = time.monotonic()
         with self._lock:
             waits_for, began = self._waiting.pop(backoff, ("", now))
@@ -75,12 +75,12 @@ class RetryPolicy:
         _log.warning("no longer waiting for %s, after %.1f s", waits_for, now - began)
 
     def backoff(self) -> Backoff:
-        """Return the pauses of a new wave. The store answered before it, so its next absence is logged at once."""
+        """Return the pauses of a new wave. The store answered before it, so the next failure is logged at once."""
         self._quiet_until.clear()
         return Backoff(self)
 
     def warn(self, error: StateUnavailable, now: float, waited: float) -> None:
-        """Log that the run waits: one line for all threads, and then less and less often."""
+        """Log that the run waits: one line for all threads, repeated less and less often."""
         with self._lock:
             if now < self._quiet_until.get(error.waits_for, now):
                 return
@@ -108,7 +108,7 @@ class Backoff:
         self._policy.answered(self)
 
     def sleep_or_give_up(self, error: StateUnavailable) -> bool:
-        """Sleep, longer each time, and return True; return False at once when the time is used up."""
+        """Sleep, longer each time, and return True; after the deadline return False at once."""
         pause_s = self.pause_or_give_up(error)
         if pause_s is None:
             return False
@@ -116,7 +116,7 @@ class Backoff:
         return True
 
     def pause_or_give_up(self, error: StateUnavailable) -> float | None:
-        """Return the seconds until the next try, more each time; None when the time is used up. Does not sleep."""
+        """Return the seconds until the next try, more each time; None after the deadline. Does not sleep."""
         now = time.monotonic()
         if self._began is None:
             self._began = now
@@ -130,4 +130,4 @@ class Backoff:
 
 
 NO_RETRY = RetryPolicy(0)
-"""Tries once: for tools, which a person can start again."""
+"""A single try: for tools, which a person can start again."""

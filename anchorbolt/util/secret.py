@@ -10,7 +10,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the secret itself, to be handed straight to a client library."""
+        """Return the secret itself. Pass it directly to a client library."""
         return self._value
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Values of a store as people read them, in JSON and as text, and keys as people type them.
+"""Values of a store in readable form, as JSON and text, and keys as people type them.
 
 Of a user's class only `__repr__` is called. A value that Storm wrote has its own form (docs/storm_bytes.md).
 
@@ -36,7 +36,7 @@ _SCALARS: dict[type, Callable[[Any], Any]] = {
 
 
 class OwnForm(ABC):
-    """A value that says itself how it is shown."""
+    """A value that defines its own readable form."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def as_text(value: Any, limit: int = sys.maxsize) -> str:
 
 
 def key_from_text(text: str) -> Any:
-    r"""Return the key that a text on a command line or on a page means.
+    r"""Return the key for a text from a command line or a page.
 
     The text is parsed as JSON (`7`, `true`, `"7"`; a list is a tuple), or else as a Python literal (`('a', 1)`,
     `b'\x00'`). If it is neither, the key is the text itself.

@@ -1,12 +1,12 @@
-"""The marker: what Kafka knows of the waves that were sent, written in the same Kafka transaction as their messages.
+"""The marker: a record in Kafka of the last sent wave, written in the same Kafka transaction as its messages.
 
-It is the committed offset of a consumer group that nobody reads with: the next txid, and in the offset's metadata a
-digest of the wave that was sent last. Pure.
+It is the committed offset of a consumer group without consumers: the next txid, and in the offset's metadata a digest
+of the last sent wave. Pure.
 
 Kafka forgets the offsets of a group that has no members after `offsets.retention.minutes` (7 days), counted from the
 last commit. So a run writes a marker before its first wave, and again while there is nothing to send. A driver that
-starts with a decided wave and finds no marker must not send the wave: the messages may be there. A driver that knew the
-marker and has not committed messages since may write it again.
+starts with a decided wave and finds no marker must not send the wave: the messages may be there. A driver that has read
+the marker and has not committed messages since may write it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LostMarker = Literal["stop", "send", "skip"]
 class Marker(NamedTuple):
     """The marker of a sink."""
 
-    next_txid: int  # all waves before it are sent
+    next_txid: int  # all earlier waves are sent
     digest: str = ""  # of the wave before `next_txid`, if that wave had rows
 
 
@@ -43,7 +43,7 @@ def is_sent(marker: Marker, txid: int, digest: str) -> bool:
 
 
 def check_history(marker: Marker, txid: int) -> None:
-    """Raise `StateRegressed` if waves after `txid`, the last one that is decided, were sent."""
+    """Raise `StateRegressed` if waves after `txid`, the last decided wave, were sent."""
     if marker.next_txid > txid + 1:
         expected, found = f"a marker up to txid {txid}", f"one of txid {marker.next_txid - 1}"
         raise StateRegressed(

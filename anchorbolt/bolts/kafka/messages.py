@@ -20,13 +20,13 @@ Headers = list[tuple[str, "bytes | None"]]
 TOPIC_NAMES = "1 to 249 of the characters A-Z a-z 0-9 . _ -, and neither '.' nor '..'"
 COLUMNS = ("topic", "partition", "key", "value", "headers")
 
-_OVERHEAD = 100  # bytes of a message beside key, value and headers, at most
+_OVERHEAD = 100  # maximum bytes of a message besides key, value and headers
 _HEADER_OVERHEAD = 10
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class Message(NamedTuple):
-    """One message, as `outbox_columns` wrote it."""
+    """One message, in the form that `outbox_columns` writes."""
 
     topic: str
     partition: int | None
@@ -37,9 +37,9 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class MessageFormat:
-    """Which fields of a tuple make which part of a message, and how."""
+    """Maps the fields of a tuple to the parts of a message."""
 
-    topic: str | None  # of all messages; None if `topic_field` names them
+    topic: str | None  # of all messages; None if `topic_field` gives it
     topic_field: str | None
     value: str | tuple[str, ...]
     key: str | tuple[str, ...] | None
@@ -50,7 +50,7 @@ class MessageFormat:
     max_bytes: int  # of a message
 
     def columns(self, fields: Sequence[str], columns: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-        """Return the columns `COLUMNS` for the tuples with these columns.
+        """Convert the columns of tuples to the columns `COLUMNS`.
 
         Raises `ValueError` if a field is missing, a value cannot be part of a message, or a message is too large.
         """
@@ -97,7 +97,7 @@ class MessageFormat:
 
 
 def is_topic(name: object) -> bool:
-    """Return whether Kafka takes this as the name of a topic."""
+    """Return whether Kafka accepts this as the name of a topic."""
     return isinstance(name, str) and _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
@@ -111,7 +111,7 @@ def serializer_of(given: Format | Serializer) -> Serializer:
 
 
 def outbox_schema() -> Any:
-    """Return the schema of the files in the outbox: the same for all options, so that these may change."""
+    """Return the schema of the files in the outbox: the same for all options, so that options may change."""
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -146,7 +146,7 @@ _FORMATS: Mapping[str, Serializer] = {"str": _as_text, "bytes": _as_bytes, "json
 
 
 def _serialized(part: str, value: Any, serialize: Serializer) -> bytes | None:
-    if value is None:  # no key, or a value that tells compaction to remove the key
+    if value is None:  # no key, or a value that makes compaction remove the key
         return None
     try:
         data = serialize(value)

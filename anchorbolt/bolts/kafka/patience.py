@@ -1,4 +1,4 @@
-"""How long a wave waits for Kafka: as long as it gets further, and `topology.message.timeout.secs` more."""
+"""How long a wave waits for Kafka: `topology.message.timeout.secs` after its last progress."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Patience:
         self._of_connections = policy.backoff()
 
     def advanced(self, delivered: int) -> None:
-        """Begin anew: the connection has delivered so many messages, more than at the call before."""
+        """Note progress: the connection has now delivered `delivered` messages, more than at the last call."""
         self._of_stalls = self._policy.backoff()
         if delivered > self._most:
             self._most = delivered
             self._of_connections = self._policy.backoff()
 
     def may_stall(self, error: SinkUnavailable) -> bool:
-        """Sleep and return True, to wait for the same connection; return False when the time is used up."""
+        """Sleep and return True, to wait for the same connection; return False after the deadline."""
         return self._of_stalls.sleep_or_give_up(error)
 
     def may_connect_again(self, error: SinkUnavailable) -> bool:
-        """Sleep and return True, to make a new connection; return False when the time is used up."""
+        """Sleep and return True, to make a new connection; return False after the deadline."""
         return self._of_connections.pause_or_give_up(error) is not None and self.may_stall(error)

@@ -1,11 +1,11 @@
 """Kafka's client: sends the messages of a wave and the marker in one transaction. Translates all errors of the client.
 
-A connection is never repaired: after any error it is closed, and a new one, with the same `transactional.id`, makes
-Kafka finish or abort what the old one had open, before it reads the marker.
+A connection is never repaired: after any error it is closed. A new one, with the same `transactional.id`, makes Kafka
+finish or abort the old connection's open transaction before it reads the marker.
 
-An error that the client raises while another exception is handled keeps that exception for ever, with all that its
-traceback refers to: the client's `KafkaError` gets it as its context, and never releases it. So no call of the client
-that may fail is made in an `except` block.
+If the client raises an error while another exception is handled, that exception and all objects in its traceback are
+never freed: the client's `KafkaError` gets it as its context, and never releases it. So never make a call of the client
+that may fail in an `except` block.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _log = logging.getLogger("anchorbolt.bolts")
 
 T = TypeVar("T")
 
-_SLICE_S = 3.0  # of one call of the client; how long to wait in all is the caller's
-_HUNG_S = 15.0  # after which a call of a slice will not return any more
+_SLICE_S = 3.0  # of one call of the client; the caller limits the total wait
+_HUNG_S = 15.0  # after this, assume that a call of one slice never returns
 _POLL_S = 0.05
 _POLL_EVERY = 1000  # messages
 _ABORT_S = 2.0
-_NEW_TOPIC_S = 5.0  # until every broker knows a topic that was created, or that it had before it was started again
+_NEW_TOPIC_S = 5.0  # until every broker knows a new topic, or knows its topics again after a restart
 
 _FENCED = {
     KafkaError._FENCED,
@@ -69,8 +69,8 @@ _REFUSED = {
 class KafkaConnection:
     """A transactional producer, and a consumer that only reads and names the marker's group. Not thread-safe.
 
-    Methods raise `ConfigError` if Kafka refuses, and `SinkUnavailable` if it does not answer for as long as `wait`
-    allows, has aborted the transaction, or has seen another producer with this `transactional.id`.
+    Methods raise `ConfigError` if Kafka refuses a call. They raise `SinkUnavailable` if Kafka does not answer within
+    `wait`, has aborted the transaction, or has seen another producer with this `transactional.id`.
     """
 
     def __init__(self, servers: str, identity: str, topic: str, settings: Mapping[str, Any]) -> None:
@@ -80,16 +80,16 @@ class KafkaConnection:
             servers: `bootstrap.servers`.
             identity: The `transactional.id`, and the group of the marker.
             topic: The marker is the offset of its partition 0.
-            settings: Of the client; a `Secret` is revealed to it.
+            settings: Settings of the client; it gets the text of a `Secret`.
         """
         self._servers = servers
         self._identity = identity
         self._topic = topic
         self._known_topics: set[str] = set()
-        self._last_error: KafkaError | None = None  # the reason why a call takes too long
+        self._last_error: KafkaError | None = None  # the reason if a call takes too long
         self._undelivered: list[KafkaError] = []
         self._produced = 0  # messages of the current transaction
-        self._delivered = 0  # those of them that are known to be in Kafka
+        self._delivered = 0  # of these, the messages that Kafka has confirmed
         shared = {name: value.reveal() if isinstance(value, Secret) else value for name, value in settings.items()}
         self._secrets = [value.reveal() for value in settings.values() if isinstance(value, Secret)]
         shared |= {"bootstrap.servers": servers, "error_cb": self._note_error, "logger": _DebugLog()}
@@ -122,7 +122,7 @@ class KafkaConnection:
     def send(
         self, messages: Iterable[Message], marker: Marker, wait: Patience, *, before_commit: Callable[[], None]
     ) -> None:
-        """Send messages and the marker in one transaction. After an error, only a new connection's marker tells."""
+        """Send messages and the marker in one transaction. After an error, read the marker by a new connection."""
         try:
             self._producer.begin_transaction()
             self._produced = self._delivered = 0
@@ -146,7 +146,7 @@ class KafkaConnection:
 
     def close(self) -> None:
         """Close the connection for good. An open transaction is aborted if Kafka answers at once. Never raises."""
-        # On a thread of its own, which handles no exception: most callers handle the error of this connection.
+        # On a separate thread, which handles no exception: most callers are handling this connection's error.
         thread = threading.Thread(target=self._close, name="anchorbolt-kafka-close", daemon=True)
         thread.start()
         thread.join()
@@ -158,7 +158,7 @@ class KafkaConnection:
             self._producer.purge()
         with suppress(KafkaException, RuntimeError):
             self._consumer.close()
-        # A client ends its threads when nothing refers to it any more, and a traceback may refer to this connection.
+        # A client ends its threads once nothing refers to it. A traceback may still refer to this connection.
         del self._producer, self._consumer
 
     def _produce(self, message: Message, wait: Patience) -> None:
@@ -170,7 +170,7 @@ class KafkaConnection:
         while True:
             if self._undelivered:
                 if self._reason is None:
-                    self._producer.abort_transaction(_ABORT_S)  # raises the error after which the client purged
+                    self._producer.abort_transaction(_ABORT_S)  # raises the error that made the client purge
                 raise KafkaException(self._reason or self._undelivered[0])
             with suppress(BufferError):  # the client's queue is full
                 self._producer.produce(message.topic, message.value, message.key, **options)
@@ -182,7 +182,7 @@ class KafkaConnection:
                 waited = 0.0
 
     def _has_advanced(self, wait: Patience) -> bool:
-        """Return whether Kafka has taken messages since the last call. If so, renew the patience."""
+        """Return whether Kafka has accepted messages since the last call. If so, reset the deadline."""
         delivered = self._produced - len(self._producer)
         if self._undelivered or delivered <= self._delivered:
             return False
@@ -191,7 +191,7 @@ class KafkaConnection:
         return True
 
     def _check_topic(self, topic: str, wait: Patience) -> None:
-        """Raise `ConfigError` if a topic does not exist: the producer would wait for it."""
+        """Raise `ConfigError` if a topic does not exist: the producer would wait for the topic."""
         until = time.monotonic() + _NEW_TOPIC_S
         while topic not in self._known_topics:
             found = self._repeated(lambda: self._consumer.list_topics(topic, timeout=_SLICE_S), wait)
@@ -220,7 +220,7 @@ class KafkaConnection:
     def _in_time(self, call: Callable[..., object], *arguments: Any) -> None:
         """Call a method of the client that may never return: https://github.com/confluentinc/librdkafka/issues/5456.
 
-        Raises `SinkUnavailable` if it takes too long. Its thread then stays, and keeps the client that it waits for.
+        Raises `SinkUnavailable` if it takes too long. Its thread then stays alive and keeps the client.
         """
         done: Future[object] = Future()
 
@@ -237,16 +237,17 @@ class KafkaConnection:
 
     @property
     def _reason(self) -> KafkaError | None:
-        """Why a message of the transaction was not delivered; None if nothing is known."""
+        """The error of an undelivered message of the transaction; None if unknown."""
         return next((error for error in self._undelivered if error.code() not in _PURGED), None)
 
     def _called(self, call: Callable[[], int]) -> int:
-        """Return what a call returns that may run our callbacks. Raises `KafkaException`."""
+        """Return the result of a call that may run our callbacks. Raises `KafkaException`."""
         try:
             return call()
         except SystemError as error:
             failure = error
-        # The client calls `_DebugLog` while it is raising a fatal error, and loses that. Let it raise it again.
+        # The client calls `_DebugLog` while it raises a fatal error, and loses that error. Let it raise the error
+        # again.
         self._producer.abort_transaction(_ABORT_S)
         raise failure
 
@@ -282,13 +283,13 @@ class KafkaConnection:
 
     def _without_secrets(self, text: str) -> str:
         for secret in self._secrets:
-            if len(secret) > 3:  # values such as "SSL" and "0" are no secrets, and part of many texts
+            if len(secret) > 3:  # values such as "SSL" and "0" are not secret, and are part of many texts
                 text = text.replace(secret, "***")
         return text
 
 
 class _DebugLog:
-    """Takes the lines of Kafka's client, which says at once what errors say again."""
+    """Logs the lines of Kafka's client at debug level: errors repeat them later."""
 
     def log(self, level: int, text: str, *arguments: Any) -> None:
         _log.debug(text, *arguments)

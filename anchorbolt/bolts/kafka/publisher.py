@@ -1,4 +1,4 @@
-"""Publishes the decided waves of one run of a `KafkaSink`: connects, judges the marker, sends, and tries again."""
+"""Publishes the decided waves of one run of a `KafkaSink`: connects, checks the marker, sends, and retries."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _log = logging.getLogger("anchorbolt.bolts")
 
 T = TypeVar("T")
 
-REFRESH_S = 3600.0  # after which the marker is written again while there is nothing to send
+REFRESH_S = 3600.0  # the marker is written again after this time without messages
 
 
 class Publisher:
-    """One run's connection to Kafka, and the marker as it is known. Thread-safe: calls wait for each other."""
+    """One run's connection to Kafka, and the last known marker. Thread-safe: calls wait for each other."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class Publisher:
         self._lock = threading.RLock()
         self._connection: KafkaConnection | None = None
         self._marker: Marker | None = None
-        self._may_be_sent = False  # a wave after the marker: its commit was called, and Kafka did not answer
+        self._may_be_sent = False  # whether a wave after the marker may be in Kafka: Kafka did not answer its commit
         self._marked_at = time.monotonic()
         self._ended = threading.Event()
 
     def begin(self) -> None:
         """Fence off older drivers, and compare the marker with the state; write the first marker if there is none.
 
-        Raises `StateRegressed` if Kafka has messages of waves that the state does not know, or if the marker of a wave
+        Raises `StateRegressed` if Kafka has messages of waves that are unknown to the state, or if the marker of a wave
         that may have been sent is lost.
         """
 
@@ -76,7 +76,7 @@ class Publisher:
         threading.Thread(target=self._keep_marker, name="anchorbolt-kafka-marker", daemon=True).start()
 
     def publish(self, txid: int, files: Sequence[SinkFile], read: object = None) -> None:
-        """Send a wave, unless the marker says that it was sent."""
+        """Send a wave, unless the marker shows that it was sent."""
         digest = digest_of(files)
 
         def publish(connection: KafkaConnection, wait: Patience) -> None:
@@ -88,10 +88,10 @@ class Publisher:
         self._connected(publish)
 
     def publish_nothing(self, txid: int) -> None:
-        """Do nothing: the marker of the last wave with messages says enough."""
+        """Do nothing: the marker of the last wave with messages is enough."""
 
     def refresh(self) -> None:
-        """Write the marker again if it was written long ago, so that it does not expire. Never raises.
+        """Write an old marker again, so that it does not expire. Never raises.
 
         If Kafka does not answer, the next call tries again.
         """
@@ -112,7 +112,7 @@ class Publisher:
             self.refresh()
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
-        """Return whether the marker says that the wave of a file was sent."""
+        """Return whether the marker shows that the wave of a file was sent."""
         with self._lock:
             return self._marker is not None and self._marker.next_txid > txid
 
@@ -125,7 +125,7 @@ class Publisher:
     def _connected(self, act: Callable[[KafkaConnection, Patience], T]) -> T:
         """Call `act` with a connection, and again with a new one while Kafka does not answer.
 
-        Whatever ended a connection, the next one reads from the marker whether the wave was sent.
+        After any error, the next connection reads from the marker whether the wave was sent.
         """
         wait = Patience(self._run.retry)
         with self._lock:
@@ -134,33 +134,33 @@ class Publisher:
                     return act(self._open(wait), wait)
                 except SinkUnavailable as error:
                     self._disconnect()
-                    self._run.check_claim()  # the better explanation, if a newer driver has taken over
+                    self._run.check_claim()  # raises a better error if a newer driver has taken over
                     if not wait.may_connect_again(error):
                         raise
                 except StateRegressed:
                     self._disconnect()
-                    self._run.check_claim()  # the marker may be a newer driver's
+                    self._run.check_claim()  # the marker may be of a newer driver
                     raise
                 except BaseException:
                     self._disconnect()
                     raise
 
     def _open(self, wait: Patience) -> KafkaConnection:
-        """Return the connection; a new one has fenced off all others, and knows the marker.
+        """Return the connection. A new connection fences off all others and reads the marker.
 
-        `docs/decisions/kafka-marker.md` proves that no wave is sent twice, whatever two drivers do meanwhile.
+        `docs/decisions/kafka-marker.md` proves that no wave is sent twice, whatever two drivers do at the same time.
         """
         if self._connection is None:
             self._run.check_claim()  # a driver that was overtaken must not fence off its successor
             connection = self._connection = self._new_connection()
             found = connection.open(wait)
-            self._run.check_claim()  # a driver sends only if it had the claim after it had fenced off the others
+            self._run.check_claim()  # send only if this driver has the claim after it fenced off the others
             if found is not None:
                 self._marker, self._may_be_sent = found, False
             elif self._may_be_sent:
                 self._marker = None
             elif self._marker is not None:
-                self._mark(connection, self._marker, (), wait)  # it expired; nothing was sent since
+                self._mark(connection, self._marker, (), wait)  # the marker expired; nothing was sent since
         return self._connection
 
     def _new_connection(self) -> KafkaConnection:
@@ -196,7 +196,7 @@ class Publisher:
         self._marked_at = time.monotonic()
 
     def _first_marker(self) -> Marker:
-        """Return the marker to write because there is none. Raises `StateRegressed` if one was lost."""
+        """Return the marker to write if Kafka has none. Raises `StateRegressed` if a marker was lost."""
         txid, pending = self._run.txid, self._run.pending
         if not pending or self._lost_marker == "skip":
             return Marker(txid + 1, digest_of(pending) if pending else "")
@@ -219,7 +219,7 @@ class Publisher:
         return self._refuse_foreign(lambda found: is_sent(found, txid, digest), marker)
 
     def _refuse_foreign(self, judge: Callable[[Marker], T], marker: Marker) -> T:
-        """Return the judgement; say in its error how to go on."""
+        """Return the result of `judge`; add the next action to its error."""
         try:
             return judge(marker)
         except StateRegressed as error:

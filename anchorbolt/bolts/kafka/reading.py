@@ -48,7 +48,7 @@ def _messages_of_file(txid: int, file: SinkFile, open_at: Callable[[str], Folder
             found="nothing",
         ) from error
     with stream, _seekable(stream) as seekable, pq.ParquetFile(seekable) as content:
-        # (`iter_batches` of the whole file keeps all that it has read.)
+        # (`iter_batches` of the whole file would keep everything that it has read.)
         for group in range(content.num_row_groups):
             for batch in content.read_row_group(group).to_batches(_ROWS_READ):
                 yield from messages_in([column.to_pylist() for column in batch.columns])
@@ -56,7 +56,7 @@ def _messages_of_file(txid: int, file: SinkFile, open_at: Callable[[str], Folder
 
 @contextmanager
 def _seekable(stream: BinaryIO) -> Iterator[IO[bytes]]:
-    """Return a stream in which Parquet's reader can move: the given one, or a copy on this machine's disk."""
+    """Return a seekable stream for Parquet's reader: the given stream, or a copy on the local disk."""
     if stream.seekable():
         yield stream
         return

@@ -24,10 +24,10 @@ from anchorbolt.util.messages import shortened
 
 _DEFAULTS: Mapping[str, Any] = {
     "transaction.timeout.ms": 300_000,
-    "partitioner": "murmur2_random",  # as Kafka's Java client: the same key goes to the same partition
+    "partitioner": "murmur2_random",  # like Kafka's Java client: equal keys go to equal partitions
     "queue.buffering.max.kbytes": 65_536,
     "message.max.bytes": 1_000_000,  # the client's own default
-    # With its default, `rebootstrap`, a transaction may hang once all brokers were away:
+    # With the default, `rebootstrap`, a transaction may hang after all brokers were away:
     # https://github.com/confluentinc/librdkafka/issues/5511
     "metadata.recovery.strategy": "none",
 }
@@ -48,15 +48,15 @@ class KafkaSink(DataFrameSink):
     """Sends the tuples it receives as messages to Kafka, each exactly once for consumers with `read_committed`.
 
     Needs `pip install anchorbolt[kafka]` on the driver. Tasks turn tuples into messages and write them to the outbox.
-    Once a wave is decided, the driver sends its messages in one transaction of Kafka, together with a marker that says
-    which wave they are of; a driver that finds the marker does not send them again. Within a partition, messages of a
-    wave come before those of later waves, and the messages of one task in their order.
+    Once a wave is decided, the driver sends its messages in one transaction of Kafka, together with a marker that names
+    the wave; a driver that finds the marker does not send them again. Within a partition, messages of a wave come
+    before messages of later waves, and the messages of one task are in order.
 
-    The topic must exist. The marker is the committed offset, in partition 0 of `marker_topic`, of a consumer group
-    called like the `transactional.id`; no consumer may use that group.
+    The topic must exist. The marker is the committed offset, in partition 0 of `marker_topic`, of a consumer group with
+    the name of the `transactional.id`; no consumer may use that group.
 
     While Kafka does not answer, a wave waits for `topology.message.timeout.secs` after its last progress; then the run
-    ends with `SinkUnavailable`, and the next one sends the wave. `docs/kafka.md` describes limits and security.
+    ends with `SinkUnavailable`, and the next run sends the wave. `docs/kafka.md` describes limits and security.
     """
 
     def __init__(
@@ -79,28 +79,28 @@ class KafkaSink(DataFrameSink):
         """Create a sink. Connects to nothing yet.
 
         Args:
-            bootstrap_servers: Some of the servers, each as `host:port`: a list, or a text separated by commas.
+            bootstrap_servers: Some of the servers, each as `host:port`: a list, or a comma-separated text.
             topic: The topic of all messages.
-            value: The field that is the message's value; or a list of fields, whose dict the serializer gets. None in
+            value: The field with the message's value; or a list of fields, passed to the serializer as a dict. None in
                 the field gives a message without a value.
-            key: The same for the message's key; without it, messages have no key.
+            key: The same for the message's key; by default messages have no key.
             headers: A field with a dict, or a list of pairs, of names and values: text, bytes or None.
-            partition: A field with the number of the partition. Without it, or if it is None, Kafka's client chooses
-                by the key, as its Java client does, or at random.
-            topic_field: A field with the message's topic, in place of `topic`. All these topics must exist.
-            value_serializer: `"str"` (the text of any value but bytes, as UTF-8), `"bytes"`, `"json"`, or a function
+            partition: A field with the number of the partition. Without it, or if its value is None, Kafka's client
+                chooses by the key, like the Java client, or at random.
+            topic_field: A field with the message's topic, instead of `topic`. All these topics must exist.
+            value_serializer: `"str"` (the text of any value except bytes, as UTF-8), `"bytes"`, `"json"`, or a function
                 that returns bytes, text or None. It is called in tasks, never for None.
             key_serializer: The same for the key.
             settings: Properties of Kafka's C client, such as `security.protocol` or `compression.type`. They stay on
-                the driver and are never shown. Values of text may be a `Secret`.
-            transactional_id: Default `<topology>:<component>`. All runs of the sink must have the same one, and no
-                other producer: two sinks of a topology with one id and a common server are refused.
-            marker_topic: Default `topic`; needed with `topic_field`. A topic that stays.
-            lost_marker: What a run does that finds a decided wave but no marker of it: `"stop"` with `StateRegressed`,
-                `"send"` the wave (perhaps again), or `"skip"` it. Look into the topic, and set it for one run.
+                the driver and are never shown. A text value may be a `Secret`.
+            transactional_id: Default `<topology>:<component>`. All runs of the sink must use the same id, and no other
+                producer may use it: two sinks of a topology with the same id and a common server are refused.
+            marker_topic: Default `topic`; required with `topic_field`. The topic must never be deleted.
+            lost_marker: What to do with a decided wave if its marker is lost: `"stop"` with `StateRegressed`, `"send"`
+                the wave (perhaps again), or `"skip"` it. Check the topic, then set this for one run.
 
         Raises:
-            TopologyError: An argument is not such a value.
+            TopologyError: An argument is invalid.
         """
         super().__init__(never_called, schema=outbox_schema())
         servers = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else bootstrap_servers
@@ -172,7 +172,7 @@ class KafkaSink(DataFrameSink):
     def outbox_columns(
         self, fields: Sequence[str], columns: Sequence[Sequence[Any]]
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
-        """Return the messages that these tuples make."""
+        """Return the messages of these tuples."""
         return COLUMNS, self._format.columns(fields, columns)
 
 
@@ -193,7 +193,7 @@ def _serializer(argument: str, given: Format | Serializer) -> Serializer:
 
 
 def _checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with every text as a `Secret`. Messages do not hold their values."""
+    """Return the settings with every text as a `Secret`. Error messages do not contain their values."""
     if not isinstance(settings, Mapping):
         raise TopologyError(
             f"KafkaSink: settings is a {type(settings).__name__}. Pass a dict of the client's properties."

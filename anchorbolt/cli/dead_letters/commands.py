@@ -100,7 +100,7 @@ def _waiting(number: int) -> str:
 
 
 def _opened(place: str, conf: Path | None, overrides: list[str] | None) -> tuple["LetterStore", str]:
-    """Return the letters, and why none of the run may be there: empty if their place exists."""
+    """Return the letters, and the reason why the run's letters may be missing: empty if their location exists."""
     from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
     from anchorbolt.checkpoint.letters.letter_store import REDIS_STREAM, letter_store
     from anchorbolt.cli.places import ANOTHER_FILE_SYSTEM, open_place

@@ -45,12 +45,12 @@ def line_of(record: Record) -> str:
 
 
 def duration_ms(record: Record) -> float:
-    """Return how long a wave took, with the rounds of it that failed."""
+    """Return the duration of a wave, including its failed rounds."""
     return float(record.get("total_ms", 0) + record.get("failed_ms", 0))
 
 
 def _reason(text: str) -> str:
-    """Return an error's text as one line: of a user's traceback the exception, and then who raised it."""
+    """Return an error's text as one line: for a user's traceback, the exception and then its origin."""
     if not text.startswith("Traceback"):
         return text.partition("\n")[0]
     traceback, _, message = text.partition("\n\n")

@@ -1,4 +1,4 @@
-"""The options of the commands that work on Redis directly: those of Storm's own tool, and TLS, ACL user, cluster."""
+"""The options of commands that use Redis directly: the options of Storm's own tool, and TLS, ACL user, cluster."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def with_redis_options(command: Callable[..., int]) -> Callable[..., int]:
         redis = RedisOptions(**{name: given.pop(name) for name in options})
         return command(redis, **given)
 
-    # Keywords, because a required option may then follow one with a default.
+    # Keyword-only, so that a required option may follow an option with a default.
     parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own, *options.values())]
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {}

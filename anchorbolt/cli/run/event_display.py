@@ -1,7 +1,7 @@
-"""`anchorbolt run --log-format json`: everything that a run says is an event on standard error.
+"""`anchorbolt run --log-format json`: all output of a run is events on standard error.
 
-The events come from the log, from what the display of text would print, from Python's warnings and uncaught exceptions
-of threads, and from what the job prints to standard error. Standard output is left to the job.
+The events come from the log, from the lines of the text display, from Python's warnings and uncaught exceptions of
+threads, and from the job's output on standard error. Standard output belongs to the job.
 """
 
 import io
@@ -25,7 +25,7 @@ _log = logging.getLogger("anchorbolt.run")
 
 
 class EventDisplay(Display):
-    """Logs what a run says, with its figures as fields, under `anchorbolt.run`."""
+    """Logs the output of a run, with its figures as fields, under `anchorbolt.run`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(Console(force_terminal=False), clock)
@@ -34,7 +34,7 @@ class EventDisplay(Display):
 
     @contextmanager
     def logging(self, *, verbose: bool) -> Iterator[None]:
-        """Make events of all that is logged or written to standard error, and put everything back afterwards."""
+        """Convert all log records and all output on standard error to events; restore both at the end."""
         root, stderr, hook = logging.getLogger(), sys.stderr, threading.excepthook
         handlers, level, own_level = root.handlers[:], root.level, _log.level
         self._handler = EventHandler(stderr, self._known)
@@ -70,7 +70,7 @@ class EventDisplay(Display):
         self.say(progress.line(now), **progress.figures(now))
 
     def fail(self, text: str, error: BaseException | None = None, *, with_traceback: bool = False) -> None:
-        """Log what ended the run. Its traceback is the user's, which the text starts with, or the whole one."""
+        """Log why the run ended, with the user's traceback (the beginning of the text) or the whole traceback."""
         trace, message = "", text
         if text.startswith("Traceback "):
             trace, _, message = text.rpartition("\n")
@@ -93,7 +93,7 @@ class EventDisplay(Display):
 
 
 def _log_uncaught(args: threading.ExceptHookArgs) -> None:
-    """Log what has ended a thread, as `threading.excepthook`."""
+    """Log the exception that ended a thread; used as `threading.excepthook`."""
     if args.exc_value is not None and args.exc_type is not SystemExit:
         name = "a thread" if args.thread is None else f"thread {args.thread.name!r}"
         exc_info = (args.exc_type, args.exc_value, args.exc_traceback)
@@ -101,7 +101,7 @@ def _log_uncaught(args: threading.ExceptHookArgs) -> None:
 
 
 class _LinesAsEvents(io.TextIOBase):
-    """Stands for `sys.stderr`: logs each line that is written to it, under `stderr`; an event of a worker stays one."""
+    """Replaces `sys.stderr`: logs each written line under `stderr`; a worker's event stays an event."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -129,17 +129,17 @@ class _LinesAsEvents(io.TextIOBase):
         return len(text)
 
     def flush_rest(self) -> None:
-        """Log what has no end of line yet."""
+        """Log the text after the last line end."""
         self.write("\n")
 
 
 def _is_event(line: str) -> bool:
-    """Return whether a line is an event that `anchorbolt.util.event_log` has written in a worker."""
+    """Return whether a line is an event that `anchorbolt.util.event_log` wrote in a worker."""
     if not line.startswith('{"time": '):
         return False
     try:
         return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):  # what a bolt has printed only looks like one
+    except (ValueError, RecursionError):  # a bolt's output that only looks like an event
         return False
 
 

@@ -23,10 +23,11 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def load_topology(reference: str, conf: Mapping[str, Any]) -> Topology:
-    """Import a job's module, as `python -m` or `python FILE` would, and return the topology that NAME is or builds.
+    """Import a job's module, like `python -m` or `python FILE`, and return the topology that NAME is or builds.
 
-    The first directory on the path is the current one for a dotted module, and the file's own for a `.py` file. A file
-    of a package is imported as a module of that package. A function is called with `conf`, if it has that parameter.
+    The first directory on the path is the current directory for a dotted module, and the file's directory for a `.py`
+    file. A file of a package is imported as a module of that package. A function is called with `conf` if it has this
+    parameter.
 
     Raises:
         AnchorboltError: The function raised it, as `TopologyBuilder` does.
@@ -120,9 +121,9 @@ def _import(module: str, folder: Path) -> ModuleType:
 
 
 def _refuse_name_of_another(name: str, folder: Path) -> None:
-    """Refuse a job in `folder` that has the name of a module which Anchorbolt needs, before anything is imported.
+    """Refuse a job in `folder` that has the name of a module required by Anchorbolt, before anything is imported.
 
-    Spark, a driver of a store or the job itself would get the job in place of that module.
+    Spark, a driver of a store or the job itself would import the job instead of that module.
     """
     if PathFinder.find_spec(name, [str(folder)]) is None:
         return
@@ -137,7 +138,7 @@ def _refuse_name_of_another(name: str, folder: Path) -> None:
 
 
 def _is_needed(module: str) -> bool:
-    """Return whether a module is of a distribution that Anchorbolt requires, also by way of others."""
+    """Return whether a module belongs to a distribution that Anchorbolt requires, directly or indirectly."""
     owners = {_canonical(each) for each in packages_distributions().get(module, ())}
     waiting, seen = ["anchorbolt"], set[str]()
     while waiting:

@@ -23,12 +23,12 @@ _PHASES = ("source_ms", "compute_ms", "prepare_ms", "decide_ms", "commit_ms")
 
 
 class Activity(NamedTuple):
-    """What the engine is doing in the current wave."""
+    """The work of the engine in the current wave."""
 
     tasks_done: int = 0
     tasks: int = 0  # of the bolts; 0 between two jobs
-    executed: int = 0  # tuples, by the tasks that are done
-    waits_for: str | None = None  # a bolt's task that does not return
+    executed: int = 0  # tuples, by the finished tasks
+    waits_for: str | None = None  # a bolt's task that has not returned
     losses: int = 0  # rounds in which Spark or the network lost something
 
 
@@ -44,10 +44,10 @@ class Progress:
 
     def __init__(self, spouts: Collection[str], interval_ms: float, now: float = 0.0) -> None:
         self.waves = 0  # committed in this run
-        self.tuples = 0  # that the spouts emitted in these waves
+        self.tuples = 0  # emitted by the spouts in these waves
         self.last: WaveReport | None = None
         self.retried = 0  # rounds that were run again
-        self.losses = 0  # of these: because Spark or the network had lost something
+        self.losses = 0  # of these, because Spark or the network had lost something
         self.acked = self.failed = 0  # messages of rich spouts
         self.dead_letters = 0
         self.wave_began = now  # at the earliest: the end of the last wave
@@ -79,9 +79,9 @@ class Progress:
         return max(0.0, self.last.total_ms - self._interval_ms) if self.last else 0.0
 
     def rates(self, now: float) -> tuple[float, float]:
-        """Return what the spouts emitted and what the bolts executed, in tuples per second.
+        """Return the rates of the tuples emitted by spouts and executed by bolts, per second.
 
-        Both are over the waves that ended in the last ten seconds.
+        Both are averages over the waves that ended in the last ten seconds.
         """
         latest = self._latest
         while latest and latest[0].ended < now - _WINDOW_S:
@@ -92,7 +92,7 @@ class Progress:
         return sum(each.emitted for each in latest) / seconds, sum(each.executed for each in latest) / seconds
 
     def line(self, now: float) -> str:
-        """Return the line of a run whose latest wave is `last`."""
+        """Return the line about a run with the latest wave `last`."""
         if self.last is None:
             return "paused before the first wave" if self.paused else "waiting for the first wave"
         lost = f" ({self.losses} after losses)" if self.losses else ""
@@ -142,7 +142,7 @@ class Progress:
         }
 
     def current_wave(self, now: float) -> str:
-        """Return what the current wave does, to be added to the line; empty in its first second."""
+        """Return the activity of the current wave, to append to the line; empty in its first second."""
         done, tasks, executed, waits_for, losses = self.activity
         seconds = now - self.wave_began
         if not (tasks or losses) or seconds < 1.0:
@@ -162,10 +162,10 @@ def _cause(report: WaveReport) -> str:
 
 
 class Display:
-    """Says in lines of text what a run does, and shows the progress.
+    """Prints the events of a run as lines of text, and shows the progress.
 
-    On a terminal the progress is one live line, which Rich draws; it prints the job's own output above. Elsewhere it is
-    a line per wave, and these are at least a second apart.
+    On a terminal the progress is one live line, drawn by Rich, below the job's own output. Elsewhere it is one line per
+    wave, at most one per second.
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -187,7 +187,7 @@ class Display:
         """Take the topology's name, once it is known."""
 
     def say(self, text: str, **fields: object) -> None:
-        """Print a line that stays. `fields` are the figures in it, for a display that does not show the text alone."""
+        """Print a permanent line. `fields` are its figures, for a display that shows more than the text."""
         if self._is_live:
             self._console.print(text, markup=False, soft_wrap=True)
             return
@@ -198,9 +198,9 @@ class Display:
             drop_output()
 
     def fail(self, text: str, error: BaseException | None = None, *, with_traceback: bool = False) -> None:
-        """Show what ended the run, `error` if it was one, on standard error. The progress must have ended.
+        """Show on standard error why the run ended; `error` is the error, if any. The progress must have ended.
 
-        The text ends with the error's class: under that name docs/failures says what to do.
+        The text ends with the error's class, under which docs/failures describes the fix.
         """
         if error is not None and with_traceback:
             traceback.print_exception(error)
@@ -228,7 +228,7 @@ class Display:
             self.say_progress(progress, now)
 
     def say_progress(self, progress: Progress, now: float) -> None:
-        """Print the progress as a line that stays."""
+        """Print the progress as a permanent line."""
         self.say(progress.line(now))
 
     def end(self) -> None:

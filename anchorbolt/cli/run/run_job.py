@@ -1,4 +1,4 @@
-"""`anchorbolt run` without its arguments' parsing: loads, starts, shows and stops a job, and returns an exit code."""
+"""`anchorbolt run` after its arguments are parsed: loads, starts, shows and stops a job; returns an exit code."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Run:
     conf_file: Path | None = None
     overrides: Sequence[str] = ()  # `key=value`, overriding the file
     spark: Mapping[str, Any] = field(default_factory=dict)  # Spark's options, overriding those of the file
-    options: Mapping[str, object] = field(default_factory=dict)  # keys that other options set, overriding all else
+    options: Mapping[str, object] = field(default_factory=dict)  # keys set by other options, overriding everything else
     until_empty: bool = False
     verbose: bool = False
 
     def __post_init__(self) -> None:
         self.stop_requested = False  # by a signal
-        self.waves: deque[WaveReport] = deque()  # committed, and not yet added to the progress
+        self.waves: deque[WaveReport] = deque()  # committed, but not yet added to the progress
         self.running = False  # whether the topology has started
 
     def to_exit_code(self) -> int:
@@ -87,11 +87,11 @@ class Run:
             return exit_code(error, running=self.running)
 
     def _request_stop(self) -> None:
-        """Stop as a signal does, from any thread."""
+        """Stop in the same way as a signal, from any thread."""
         self.stop_requested = True
 
     def _take_signals(self) -> None:
-        """Handle both signals, again if necessary: PySpark installs its own handlers whenever it makes a SparkContext.
+        """Handle both signals. Call again after PySpark creates a SparkContext, because it installs its own handlers.
 
         The first signal only sets `stop_requested`. A SIGINT after it raises `KeyboardInterrupt` in the main thread; a
         SIGTERM after it changes nothing.
@@ -148,7 +148,7 @@ class Run:
         return page
 
     def _origins(self, conf: Configuration) -> dict[str, str]:
-        """Return where each key that was given comes from, in the words of a command line."""
+        """Return the source of each given key, in the words of the command line."""
         origins = conf.origins | {key: f"--{key.removeprefix('topology.').replace('.', '-')}" for key in self.options}
         if self.spark:
             origins[SPARK] = origins[SPARK].removesuffix("program") + "command line"
@@ -194,13 +194,13 @@ class Run:
         return handle
 
     def _is_stopped(self) -> bool:
-        """Return whether a signal came before the start, and say so."""
+        """Return whether a signal came before the start, and print a line if so."""
         if self.stop_requested:
             self.display.say("stopped before the first wave")
         return self.stop_requested
 
     def _cancel_start(self, ended: threading.Event) -> None:
-        """Cancel what the start waits for in Spark, such as executors, once a signal has come."""
+        """Cancel the start's wait in Spark, for example for executors, once a signal has come."""
         while not ended.wait(_POLL_S):
             if self.stop_requested:
                 self.engine.cancel_jobs()
@@ -237,7 +237,7 @@ class Run:
                 )
 
     def _note_pause(self, handle: RunHandle, progress: Progress) -> None:
-        """Say when the run is paused or resumed, by the page."""
+        """Print a line when the page pauses or resumes the run."""
         if handle.paused == progress.paused or self.stop_requested:  # a stop ends a pause
             return
         progress.paused = handle.paused

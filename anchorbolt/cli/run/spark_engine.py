@@ -35,7 +35,7 @@ _QUIETENED = {  # log messages that repeat the command's output or are meaningle
 
 _log = logging.getLogger("anchorbolt.cli")
 
-# Lines of a run in which nothing is wrong, from Java itself, Spark's launcher and Spark's start.
+# Lines of a normal run, from Java itself, Spark's launcher and Spark's start.
 _USUAL = re.compile(
     r"WARNING: Using incubator modules: "
     r"|Using Spark's default log4j profile: "
@@ -55,7 +55,7 @@ _MOST_WAITS = 10
 class SparkEngine:
     """Runs the topology on a Spark master, `local[*]` by default.
 
-    `verbose` leaves Spark's log as it is. With `events`, workers log events.
+    With `verbose`, Spark's log is not changed. With `events`, workers log events.
     """
 
     def __init__(self, master: str | None, *, verbose: bool = False, events: bool = False) -> None:
@@ -110,7 +110,7 @@ class SparkEngine:
         return self._handle
 
     def activity(self) -> Activity:
-        """Return what the bolts are doing; one that has not returned for two seconds is named."""
+        """Return the activity of the bolts, with the name of one that has not returned for two seconds."""
         if self._handle is None:
             return Activity()
         run = self._handle.observe()
@@ -119,12 +119,12 @@ class SparkEngine:
         return Activity(*run.tasks, waits_for, run.losses)
 
     def quieten(self) -> None:
-        """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""
+        """Log nothing from now on: a requested stop interrupts operations, and their errors are meaningless."""
         if self._spark is not None and not self._verbose:
             self._spark.sparkContext.setLogLevel("OFF")
 
     def cancel_jobs(self) -> None:
-        """Cancel the jobs that run now, from any thread."""
+        """Cancel the running jobs. May be called on any thread."""
         if self._spark is not None:
             with suppress(Exception):  # Spark has ended
                 self._spark.sparkContext.cancelAllJobs()
@@ -144,20 +144,20 @@ class SparkEngine:
 class JvmOutput:
     """A pipe for the standard error of Java and of Spark's Python workers, which write there too.
 
-    Its lines go to `sys.stderr`, as they are.
+    Its lines go to `sys.stderr` unchanged.
     """
 
     def __init__(self, *, everything: bool = False) -> None:
-        self._everything = everything  # whether to pass on the usual lines, too
+        self._everything = everything  # whether to pass on the usual lines too
         self._reader, self.descriptor = os.pipe()
         self._muted = False
         self._passed = threading.Event()
         threading.Thread(target=self._pass_on, name="anchorbolt-jvm-output", daemon=True).start()
 
     def mute(self) -> None:
-        """Drop all further lines: a worker that ends after its Java process complains of the closed pipe.
+        """Drop all further lines: a worker that ends after its Java process reports the closed pipe.
 
-        Waits until no line has come for a moment, so that what a bolt has printed is still shown.
+        First waits until no line has come for a moment, so that the last output of bolts is still shown.
         """
         for _ in range(_MOST_WAITS):
             self._passed.clear()

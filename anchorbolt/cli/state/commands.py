@@ -213,7 +213,7 @@ def explain(
 
 
 def _enum_constants(text: str) -> tuple[str, list[str]]:
-    """Return the class and the constants of an option `--enum`."""
+    """Return the class and the constants in an option `--enum`."""
     name, equals, constants = text.partition("=")
     if not (name and equals and constants):
         raise ConfigError(f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order.")

@@ -46,7 +46,7 @@ def print_scan(
 
 
 def entry_line(entry: Entry, limit: int = sys.maxsize) -> str:
-    """Return `key: value` as literals of Python's, each of `limit` characters at most, and remarks behind a `#`."""
+    """Return `key: value` as Python literals, each with at most `limit` characters, and remarks after a `#`."""
     key = as_text(entry.key.shown, limit)
     if entry.value is None:
         return f"{key}: absent"

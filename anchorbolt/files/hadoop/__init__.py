@@ -1,1 +1,1 @@
-"""Locations as the driver of a run on Spark uses them, by Hadoop's `FileSystem`."""
+"""Locations for the driver of a run on Spark, by Hadoop's `FileSystem`."""

@@ -13,13 +13,13 @@ _MOST_ASKED_EACH = 16
 
 
 def missing_files(session: SparkSession, uris: Iterable[str]) -> list[str]:
-    """Return those of some files that do not exist. Raises `OSError` if a file system cannot be asked.
+    """Return the files that do not exist. Raises `OSError` if a file system does not answer.
 
-    If many of them are in one folder, that folder is listed once, and the list stays in the JVM.
+    If many files are in one folder, that folder is listed once, and the list stays in the JVM.
 
     Args:
         session: Its Hadoop configuration is used.
-        uris: The files as Spark logs them: with `%20` for a space.
+        uris: The files in Spark's log format: with `%20` for a space.
     """
     hadoop = Hadoop(session)
     by_folder: dict[str, list[str]] = {}

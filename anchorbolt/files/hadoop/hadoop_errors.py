@@ -1,4 +1,4 @@
-"""Translates exceptions of Hadoop, which py4j raises, to Python's."""
+"""Translates Hadoop's exceptions, raised by py4j, to Python's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ _KINDS: dict[str, type[OSError]] = {
 
 @contextmanager
 def hadoop_errors() -> Iterator[None]:
-    """Raise `OSError` for an exception of Hadoop. That Spark's JVM is gone is left as it is: it explains more."""
+    """Raise `OSError` for an exception of Hadoop. Errors of a dead JVM pass through: they explain more."""
     try:
         yield
     except Py4JJavaError as error:

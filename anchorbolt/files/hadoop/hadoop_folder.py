@@ -1,4 +1,4 @@
-"""A folder that the driver reads and writes through Hadoop's `FileSystem`, as Spark itself does."""
+"""A folder that the driver reads and writes through Hadoop's `FileSystem`, like Spark itself."""
 
 import io
 import uuid
@@ -19,12 +19,12 @@ class HadoopFolder:
     """See `Folder`. May be used on several threads."""
 
     def __init__(self, hadoop: Hadoop, location: str) -> None:
-        """Open `location`, which is qualified. Raises `OSError` if Hadoop has no such file system."""
+        """Open a qualified `location`. Raises `OSError` if Hadoop has no such file system."""
         self.location = location
         self._hadoop = hadoop
         with hadoop_errors():
             self._fs = hadoop.file_system(location)
-            # It shows a file only when it is closed, and then all of it; it renames by copying.
+            # An object store shows a file only once it is closed, and then completely; it renames by copying.
             self._is_object_store = self._fs.getUri().getScheme() in S3_SCHEMES
         self._made: set[str] = set()
 
@@ -122,14 +122,14 @@ class HadoopFolder:
             stream.close()
 
     def _put(self, aside: Any, name: str) -> None:
-        """Give a file that was written aside its name, in place of the file that has it now."""
+        """Rename a temporary file to its final name, replacing an existing file."""
         with hadoop_errors():
             self._hadoop.rename_over(aside, self._at(name))
 
     def _give_up(self, stream: Any) -> None:
-        """End a stream after a failed write. Closing it would make an object store show the part that was written.
+        """End a stream after a failed write. Closing it would make an object store show the written part.
 
-        If it cannot abort, its stream stays open: the JVM frees it.
+        A stream that cannot abort stays open: the JVM frees it.
         """
         try:
             if stream.hasCapability(_ABORTABLE):
@@ -146,7 +146,7 @@ class HadoopFolder:
             self._made.add(folder)
 
     def _move_object(self, origin: Any, target: Any) -> None:
-        """Move an object. A crash in between leaves it in both places; the next call then removes the first."""
+        """Move an object. A crash during the move leaves both copies; the next call then removes the original."""
         try:
             with hadoop_errors():
                 if self._fs.rename(origin, target):
@@ -180,7 +180,7 @@ class _Reader(io.RawIOBase):
         return len(data)
 
     def readall(self) -> bytes:
-        # Inherited, it reads 8 kB at a time, and each call through py4j takes 40 ms.
+        # The inherited method reads 8 kB at a time, and each call through py4j takes 40 ms.
         parts: list[bytes] = []
         while not parts or parts[-1]:
             with hadoop_errors():

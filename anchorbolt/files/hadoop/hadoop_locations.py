@@ -1,4 +1,4 @@
-"""Opens locations on the driver as Spark does: with its Hadoop configuration, and its credentials."""
+"""Opens locations on the driver with Spark's Hadoop configuration and credentials."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,9 +16,9 @@ from anchorbolt.files.local_folder import LocalFolder
 from anchorbolt.files.paths import BaseLocation, local_path, qualified, uri_of
 from anchorbolt.files.worker_locations import WorkerLocations
 
-_SECONDS = 15  # the least that S3A takes for a timeout
+_SECONDS = 15  # the shortest timeout that S3A accepts
 
-_SETTINGS = {  # in place of `{}` comes the bucket: its own settings count more than those of all buckets
+_SETTINGS = {  # `{}` stands for the bucket: its own settings override the settings for all buckets
     "fs.s3a.bucket.{}.retry.limit": "0",
     "fs.s3a.bucket.{}.retry.throttle.limit": "0",
     "fs.s3a.bucket.{}.attempts.maximum": "0",
@@ -39,7 +39,7 @@ class HadoopLocations:
 
         Args:
             session: The session.
-            hadoop: Opens file systems in its place, with settings of its own.
+            hadoop: Opens file systems instead of the session's Hadoop, with its own settings.
         """
         self._hadoop = Hadoop(session) if hadoop is None else hadoop
         self.base = self._base()
@@ -78,7 +78,8 @@ class HadoopLocations:
         try:
             with hadoop_errors():
                 default = fs.get(configuration)
-                # A relative path starts where Java was started, as Spark's do: Python's directory may have changed.
+                # Like Spark's, a relative path starts in the directory where Java was started: Python's may have
+                # changed.
                 directory = str(default.getWorkingDirectory().toString())
                 if fs.getDefaultUri(configuration).getScheme() == "file":
                     return BaseLocation("", str(local_path(directory)))
@@ -95,7 +96,7 @@ class HadoopLocations:
         return found
 
     def _get_secret(self, name: str) -> str | None:
-        with hadoop_errors():  # it may be in a credential provider of Hadoop's, such as a file
+        with hadoop_errors():  # it may be in one of Hadoop's credential providers, such as a file
             characters = self._hadoop.configuration.getPassword(name)
         return None if characters is None else "".join(characters)
 
@@ -106,10 +107,10 @@ class HadoopLocations:
 
 @contextmanager
 def quick_locations(session: SparkSession) -> Iterator[HadoopLocations]:
-    """Yield locations for the check before a run, where Hadoop says within seconds that a file system is away.
+    """Yield locations for the check before a run, where Hadoop reports within seconds that a file system is away.
 
-    By itself Hadoop tries again for minutes, at each call, and the check has no say in it. The check waits on its own.
-    These file systems are closed at the end: Spark's keep the user's settings.
+    By default Hadoop retries each call for minutes, and the check cannot end that. The check waits by itself. These
+    file systems are closed at the end: Spark's own keep the user's settings.
     """
     hadoop = _QuickHadoop(session)
     try:

@@ -1,4 +1,4 @@
-"""What the driver needs of Hadoop beyond its `FileSystem`: as few calls through py4j as possible."""
+"""The driver's calls of Hadoop beyond its `FileSystem`, with as few calls through py4j as possible."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,27 +23,27 @@ class Hadoop:
         return self.fs.Path(location)
 
     def file_system(self, location: str) -> Any:
-        """Return the file system of a location; Hadoop shares it in the whole JVM."""
+        """Return the file system of a location; the whole JVM shares it."""
         return self.path(location).getFileSystem(self.configuration)
 
     def rename_over(self, origin: Any, target: Any) -> None:
-        """Rename a file, over an existing one if there is one: on HDFS atomically."""
+        """Rename a file, replacing an existing file; atomic on HDFS."""
         context = self.fs.FileContext.getFileContext(target.toUri(), self.configuration)
         context.rename(origin, target, self._overwrite)
 
     def listed(self, statuses: Any) -> Any:
-        """Return the paths of an array of `FileStatus`, as a list of Java's."""
+        """Return the paths of an array of `FileStatus`, as a Java list."""
         paths = self.fs.FileUtil.stat2Paths(self._as_array_of(self.fs.FileStatus, statuses))
         return self._jvm.java.util.Arrays.asList(self._as_array_of(self._jvm.java.lang.Object, paths))
 
     def _as_array_of(self, kind: Any, array: Any) -> Any:
-        """Copy an array: py4j passes one of a subclass to no method."""
+        """Copy an array: py4j cannot pass an array of a subclass to a method."""
         copied = self._gateway.new_array(kind, len(array))
         self._jvm.java.lang.System.arraycopy(array, 0, copied, 0, len(array))
         return copied
 
     def without(self, paths: Sequence[str], others: Any) -> list[str]:
-        """Return the paths that are not in a list of paths of Java's."""
+        """Return the paths that are not in a Java list of paths."""
         texts = self._jvm.java.util.regex.Pattern.compile("\n").split("\n".join(paths))
         of_java = self._as_array_of(self._jvm.java.lang.Object, self.classes.util.StringUtils.stringToPath(texts))
         left = self._jvm.java.util.ArrayList(self._jvm.java.util.Arrays.asList(of_java))
@@ -51,6 +51,6 @@ class Hadoop:
         return self.texts(left)
 
     def texts(self, items: Any) -> list[str]:
-        """Return the texts of a collection of Java's that has no line ends in them."""
+        """Return the texts of a Java collection; they must not contain line ends."""
         text: str = self.classes.util.StringUtils.join("\n", items)
         return text.split("\n") if text else []

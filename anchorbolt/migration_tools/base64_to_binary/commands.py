@@ -53,15 +53,15 @@ def migrate(
         progress: Reports each page.
 
     Raises:
-        ConfigError: A name is not a namespace's, or Redis refuses the login.
+        ConfigError: A name is not valid for a namespace, or Redis refuses the login.
         StateUnavailable: Redis cannot be reached.
-        Interrupted: Ctrl-C; it holds the report so far.
+        Interrupted: Ctrl-C; it has the report so far.
     """
     options = options or MigrationOptions()
     found = _ours(hashes)
     spouts = checkpoint_spouts_among(found)
     wanted = _wanted(namespaces, spouts if include_checkpoint_spout else [])
-    hashes.refuse_eviction()  # a copy of the state may be what fills it
+    hashes.refuse_eviction()  # a copy of the state may fill the server
     if not options.dry_run:
         _remove_leftovers(hashes, wanted, found)
 
@@ -83,8 +83,8 @@ def verify(
 ) -> Report:
     """Compare `<ns>_old` with `<ns>`, entry by entry. A namespace with a difference has an error. Changes nothing.
 
-    The values must have this `wrapper`, or with None either. `content` is the format of the backups, None to recognise
-    it. The other arguments and the errors are those of `undo`.
+    The values must have this `wrapper`; with None, either wrapper. `content` is the format of the backups, None to
+    recognise it. The other arguments and the errors are those of `undo`.
     """
     named = (namespaces, include_checkpoint_spout, progress)
     return _on_backups(hashes, *named, lambda each: each.verify(wrapper), content=content)
@@ -178,7 +178,7 @@ def _left_out(found: Sequence[bytes], wanted: Sequence[bytes], advice: str) -> t
 
 
 def _remove_leftovers(hashes: RedisHashes, namespaces: Sequence[bytes], found: Iterable[bytes]) -> None:
-    """Remove the temporary hashes that killed runs left of these namespaces."""
+    """Remove the temporary hashes of these namespaces that killed runs left behind."""
     ours = [key for namespace in namespaces for key in hashes_of(namespace)]
     for key in found:
         suffix = suffix_of(key)

@@ -63,7 +63,7 @@ def compare(
     *,
     to_its_end: bool = True,
 ) -> Comparison:
-    """Compare `key` with the conversion of `backup`, in either wrapper, or else with the backup itself.
+    """Compare `key` with the conversion of `backup` in either wrapper, and if they differ, with the backup itself.
 
     `content` is the format of the backup; None to recognise it. Count all differences, or stop at the first page that
     differs.

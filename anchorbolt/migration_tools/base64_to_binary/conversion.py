@@ -1,8 +1,8 @@
 """Converts the entries of one hash from Base64 to binary, page by page. Pure.
 
-Conversion is fast because it expects each entry to have the form of the first one. An entry that has another form
-raises `Unfit` before anything is swapped; then `Recognition` reads the whole hash and says what it holds. A hash that
-is converted to its end is Base64 by the rules of `stored_form`.
+Conversion is fast because it expects each entry to have the form of the first one. An entry with another form raises
+`Unfit` before anything is swapped; then `Recognition` reads the whole hash and reports its content. A completely
+converted hash is Base64 by the rules of `stored_form`.
 """
 
 from binascii import Error as BinasciiError
@@ -16,7 +16,7 @@ from anchorbolt.storm.wrapper import first_in_storm_1_1_wrapper, rewrap_for_stor
 
 
 class Wrapper(Enum):
-    """The wrapper of a converted value: the one that Storm 1.2 reads, or the one that it has already."""
+    """The wrapper of a converted value: that of Storm 1.2, or the value's existing wrapper."""
 
     STORM_1_2 = "storm-1.2"
     KEEP = "keep"
@@ -44,8 +44,8 @@ class Unfit(Exception):
 class Conversion:
     """Converts the pages of one hash, in any order. Entries may come twice.
 
-    The first page sets `content`, unless the caller names it. If the caller does, `finish` does not ask for a sign that
-    the hash is Base64.
+    The first page sets `content`, unless the caller sets it. If the caller sets it, `finish` requires no sign that the
+    hash is Base64.
     """
 
     def __init__(self, wrapper: Wrapper, content: Content | None = None) -> None:
@@ -80,7 +80,7 @@ class Conversion:
             raise Unfit("it is not sure to be Base64")
 
     def _check_base64(self, page: list[bytes], decoded: list[bytes]) -> None:
-        """Refuse wrapped values, and search for a sign that this is Base64 until one is beyond doubt."""
+        """Refuse wrapped values, and search for a certain sign that this is Base64 until one is found."""
         wrapped = first_in_storm_1_1_wrapper(decoded[1::2])
         if wrapped is not None:
             raise self._other_wrapper(page[2 * wrapped])
@@ -97,7 +97,7 @@ class Conversion:
 
 
 def _decoded(page: list[bytes]) -> list[bytes]:
-    """Decode fields and values. Check each text that its bytes do not encode to for line breaks or faults."""
+    """Decode fields and values. If the bytes do not encode to the same text, check it for line breaks or faults."""
     try:
         decoded = [a2b_base64(text) for text in page]
     except BinasciiError:

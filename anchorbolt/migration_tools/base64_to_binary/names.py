@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 OURS = "*$*"  # a glob that matches temporary keys of a migration and namespaces of checkpoint spouts
 UNDONE_SUFFIX = b"_undone"  # of a changed hash that `undo` keeps
-DROPPED = b"$dropped"  # follows the suffix of a temporary hash: a hash that was replaced and is to be deleted
+DROPPED = b"$dropped"  # follows the suffix of a temporary hash: a replaced hash that must be deleted
 
 _SUFFIX = re.compile(rb"\$anchorbolt\$migrating\$[0-9a-f]{16}(?:\$dropped)?\Z")
 _CHECKPOINT_SPOUT = re.compile(rb"\{?\$checkpointspout-[0-9]+\}?\Z")
@@ -23,7 +23,7 @@ def txid_of(namespace: bytes) -> bytes:
 
 
 def backup_of(key: bytes) -> bytes:
-    """Return the name of a hash's backup, which is the same as in Storm's own tool."""
+    """Return the name of a hash's backup, the same as in Storm's own tool."""
     return key + b"_old"
 
 

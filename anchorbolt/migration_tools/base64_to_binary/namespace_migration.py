@@ -41,7 +41,7 @@ class Migration(WatchedNamespace):
         present = self._present()
         if self._content is Content.BINARY:
             return self.result(self._left_alone(key, Verdict(Content.BINARY)) for key in present)
-        # Watched whether they exist or not: a topology writes to all of them.
+        # Watch also missing keys: a topology writes to all of them.
         for key in self.keys:
             self.on(key)
             self.on(backup_of(key))
@@ -49,7 +49,7 @@ class Migration(WatchedNamespace):
         if self.together:
             self.on(self._namespace).watch(txid_of(self._namespace))
         results = [self._convert(key) for key in present]
-        # If the keys have connections of their own, no transaction can depend on the transaction ids.
+        # If each key has its own connection, no transaction can depend on the transaction ids.
         if self._txids() != txids:
             raise self.changed(txid_of(self._namespace))
         self._swap()
@@ -86,7 +86,7 @@ class Migration(WatchedNamespace):
         return self._recognise(self._namespace).content is Content.BINARY
 
     def _convert(self, key: bytes) -> HashResult:
-        """Convert a hash into a temporary one, unless there is nothing to convert."""
+        """Convert a hash into a temporary hash, unless there is nothing to convert."""
         backup = backup_of(key)
         has_backup = self.on(backup).exists(backup)
         self.check_stay(key, backup)
@@ -110,13 +110,13 @@ class Migration(WatchedNamespace):
         return HashResult(shown(key), action, entries, conversion.content.value, kept_as=shown(backup))
 
     def _done_before(self, key: bytes, backup: bytes) -> HashResult | None:
-        """Return the result for a hash that is converted already; None if it still has to be swapped.
+        """Return the result for a hash that is already converted; None if it must still be swapped.
 
         Refuse a backup that does not belong to the hash.
         """
         found = compare(self._hashes, backup, key, self._progress, self._content, to_its_end=False)
         if found.unconverted:
-            return None  # a run was killed after it had made the backup
+            return None  # a run was killed after it had created the backup
         if found.same:
             note = found.note if self._wrapper is Wrapper.STORM_1_2 else ""
             return HashResult(
@@ -178,7 +178,7 @@ class Migration(WatchedNamespace):
         return [("RENAME", key, dropped), put]
 
     def _without_conversion(self, key: bytes, unfit: Unfit) -> HashResult:
-        """Leave a hash alone that cannot be converted because it is binary. Refuse any other."""
+        """Keep a hash that cannot be converted because it is binary. Refuse any other hash."""
         if self._content is not None:
             raise self.refusal(
                 f"{shown(key)} is not Base64 of {self._content.value} throughout: {unfit}. Nothing was changed"

@@ -21,7 +21,7 @@ class WatchedNamespace(ExitStack):
     """A context manager. Its end closes the connections, which ends the watches, and removes the temporary hashes.
 
     If one transaction can hold all hashes and backups (`together`), one connection watches all of them. Otherwise each
-    key has a connection of its own.
+    key has its own connection.
 
     `content` is the format of the Base64 text; None to recognise it.
     """
@@ -34,7 +34,7 @@ class WatchedNamespace(ExitStack):
         self.together = hashes.together([*self.keys, *map(backup_of, self.keys)])
         self.suffix = new_suffix()
         self.temporary: list[bytes] = []
-        self.done: list[str] = []  # the transactions so far: in a cluster each hash may have one of its own
+        self.done: list[str] = []  # the transactions so far: in a cluster each hash may have its own
         self._hashes = hashes
         self._namespace = namespace
         self._progress = progress
@@ -56,7 +56,7 @@ class WatchedNamespace(ExitStack):
         return types
 
     def on(self, key: bytes) -> HashConnection:
-        """Return the connection that watches a hash or a backup; start to watch it if nothing does yet."""
+        """Return the connection that watches a hash or a backup; start to watch the key if necessary."""
         place = self._namespace if self.together else key
         if place not in self._connections:
             self._connections[place] = self.enter_context(self._hashes.connection(place))
@@ -87,7 +87,7 @@ class WatchedNamespace(ExitStack):
     def fill(self, other: bytes, key: bytes, step: str, convert: Callable[[FieldsAndValues], FieldsAndValues]) -> int:
         """Convert a hash, write it to the temporary hash of `other` unless this is a dry run, and count the entries.
 
-        Refuse it if Redis returns other data than was written.
+        Refuse the hash if Redis returns other data than was written.
         """
         source, target = self.on(key), self.temporary_of(other)
         length = source.length(key)

@@ -20,7 +20,7 @@ def source_namespaces(snapshot: TopologySnapshot) -> list[str]:
 def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_custom_states: bool, taken: bool) -> None:
     """Raise `MigrationRefused` if a run is alive on the source, or the source is inconsistent.
 
-    With `taken`, the copy claims the source's fence, so that a run may hold it now.
+    With `taken`, a run may hold the source's fence now, because the copy claims it.
     """
     place, topology = source.describe(), snapshot.topology
     for reason in snapshot.unreadable.values():
@@ -45,8 +45,8 @@ def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_cust
             f"{place} does not agree with its decision record, so nothing was changed: {problem.message}"
         ) from problem
     plan = plan_recovery(snapshot.stored, None, snapshot.heads)
-    # If the record says COMMITTED, staged attempts are undecided; once their driver is fenced, they stay so.
-    # An interrupted rename leaves attempts in namespaces that the topology does not have: nothing depends on them.
+    # If the record says COMMITTED, staged attempts are undecided, and stay undecided once their driver is fenced.
+    # An interrupted rename leaves attempts in namespaces outside the topology: nothing depends on them.
     known = known_namespaces(snapshot.stored, prefix_of(snapshot.record_namespace))
     if plan.action is Action.COMMIT or (known.intersection(plan.leftovers) and not taken):
         raise MigrationRefused(

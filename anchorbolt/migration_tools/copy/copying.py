@@ -6,9 +6,9 @@ shows that no run writes to the source. The copy reads all heads before and afte
 On the target the copy works like a driver: it claims a generation, raises the fence in every namespace, then reads and
 decides. So a killed copy can be run again, and if the killed process wakes up, it is fenced. Each namespace is staged,
 sealed and committed under its own txid and winner. The decision record is written last, so that a start on an
-unfinished copy is refused like a store that lost data (`StateRegressed`). The generation of the copy is not below that
-of the source: the checkpoint location has one copy of the decision for each generation, and the run that continues at
-the target must have the highest.
+unfinished copy is refused with `StateRegressed`, as for a store that lost data. The copy's generation is not below the
+source's: the checkpoint location has one copy of the decision for each generation, and the run that continues at the
+target must have the highest generation.
 """
 
 from contextlib import closing
@@ -175,7 +175,7 @@ def _check_single(
 ) -> None:
     if head.committed == NOTHING_COMMITTED:
         raise MigrationRefused(f"{namespace} in {source.describe()} has no committed data: nothing to copy.")
-    if not head.winner:  # each wave of ours has one
+    if not head.winner:  # each committed wave has a winner
         raise MigrationRefused(
             f"{namespace} in {source.describe()} has transaction ids of Storm, and Anchorbolt cannot copy it. "
             "anchorbolt state scan --codec storm-kryo shows its entries."

@@ -27,10 +27,10 @@ class Rewriting(NamedTuple):
     codec: Codec | None  # None if the keys stay as they are
 
     def pages(self, reader: StateStorage, page_size: int, written: StateStorage | None, attempt: str) -> Iterator[Page]:
-        """Yield the entries as the copy holds them.
+        """Yield the entries in the form of the copy.
 
-        With `written`, which holds what was staged of the copy, raise `MigrationRefused` for a key that was stored
-        under two spellings.
+        With `written`, the namespace with the staged part of the copy, raise `MigrationRefused` for a key that was
+        stored under two spellings.
         """
         for page in reader.scan(page_size=page_size):
             keys = [self._rewritten(key) for key, _ in page]

@@ -1,7 +1,7 @@
 """Decodes a namespace's keys and values for inspection, with the codecs that its format header names.
 
 If no known codec can decode a key or value, the result keeps the bytes and the reason. Values are unpickled only if the
-configuration chooses pickle: unpickling runs code, and anyone who can write to the store could have put it there.
+configuration chooses pickle: unpickling runs code, and anyone who can write to the store may have written it.
 """
 
 import re
@@ -43,7 +43,7 @@ class Entry:
 
     key: Decoded
     value: Decoded | None
-    prepared: bool | None = None  # of an entry of Storm's: whether it is in `ns$prepare`
+    prepared: bool | None = None  # for an entry of Storm: whether it is in `ns$prepare`
 
 
 class EntryDecoder:
@@ -56,14 +56,14 @@ class EntryDecoder:
         if match := _HEADER.fullmatch(header):
             self._keys = _codec(match[1], configured.keys, "key")
             self._values = _codec(match[2], configured.values, "value")
-        elif header:  # without one, the namespace has no entries yet
+        elif header:  # without a header, the namespace has no entries yet
             self._keys = self._values = f"the namespace has the unknown format header {header!r}"
             if header == CUSTOM_HEADER:
                 self._keys = self._values = "the namespace belongs to a custom state, and has no entries"
         self.notes = tuple(dict.fromkeys(each for each in (self._keys, self._values) if isinstance(each, str)))
 
     def entry(self, key: bytes, value: bytes | None) -> Entry:
-        """Decode an entry as it was written; no `upcast` is applied."""
+        """Decode an entry without applying `upcast`."""
         shown_value = None if value is None else _decoded(self._values, value, is_tagged=True)
         return Entry(_decoded(self._keys, key, is_tagged=False), shown_value)
 

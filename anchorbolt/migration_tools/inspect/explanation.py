@@ -1,6 +1,6 @@
 """Explains a topology's state: what is committed, what blocks its checkpoint, and what the next start will do.
 
-It reads the store without raising a fence, and decides with the functions of `checkpoint.recovery`, as a start does.
+It reads the store without raising a fence, and decides with the functions of `checkpoint.recovery`, like a start.
 """
 
 from collections.abc import Mapping
@@ -46,10 +46,10 @@ class TopologyReport:
     """The state of a topology. `wrong_location` and the last four attributes hold sentences for an operator."""
 
     snapshot: TopologySnapshot
-    wrong_location: str  # why the runs' checkpoint location is probably another one; empty if it need not be
-    action: str  # as the next start will report it: started, resumed, rolled back, rolled forward; or refused
+    wrong_location: str  # why the runs' checkpoint location is probably different; empty if there is no sign of this
+    action: str  # of the next start: started, resumed, rolled back, rolled forward; or refused
     namespaces: tuple[NamespaceReport, ...]
-    blocking: tuple[str, ...]  # what the open transaction waits for; empty if no transaction is open
+    blocking: tuple[str, ...]  # the causes that block the open transaction; empty if no transaction is open
     next_start: tuple[str, ...]
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
@@ -102,7 +102,7 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
     else:
         layout = Layout(snapshot.topology, headers, batch_spout=record.batch_spout)
         problems += startup_problems(layout, snapshot.found(heads))
-    # A start does not read a namespace that nothing names.
+    # A start reads only named namespaces.
     unreadable = {name: why for name, why in unreadable.items() if name in named or name not in snapshot.heads}
     problems = [each for each in problems if not isinstance(each, StateError) or each.namespace not in unreadable]
     refusal_of = {each.namespace: each.message for each in reversed(problems) if isinstance(each, StateError)}

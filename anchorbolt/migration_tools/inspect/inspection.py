@@ -73,10 +73,10 @@ def get_entries(
 ) -> tuple[list[str], list[tuple[str, Entry]]]:
     """Return notes on decoding problems, and namespace and committed entry of each key, in the order of the keys.
 
-    `namespaces` has one namespace, or those of all tasks of a bolt: each key is looked up in the task to which fields
-    grouping sends it, and if it is absent there, in the other tasks. `keys` are texts as for `key_from_text`; with
-    `hexadecimal`, the hexadecimal digits of stored keys. Raises `StateError` if a namespace does not exist, or no known
-    codec can encode its keys.
+    `namespaces` has one namespace, or the namespaces of all tasks of a bolt: each key is looked up in the task to which
+    fields grouping sends it, and if it is absent there, in the other tasks. `keys` are texts as for `key_from_text`;
+    with `hexadecimal`, the hexadecimal digits of stored keys. Raises `StateError` if a namespace does not exist, or no
+    known codec can encode its keys.
     """
     count = len(namespaces)
     has_hash = count > 1 and not hexadecimal

@@ -1,6 +1,6 @@
-"""Reads a namespace of Storm's in Redis, written by Storm's default serializer: `ns`, `ns$prepare` and `ns$txid`.
+"""Reads a Storm namespace in Redis, written by Storm's default serializer: `ns`, `ns$prepare` and `ns$txid`.
 
-A key or value that needs a class of the user's is returned as bytes with a problem that names the class.
+A key or value that needs a user's class is returned as bytes, with a problem that names the class.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ class StormOptions:
 
     key_classes: Sequence[str]  # in the order of their registration
     value_classes: Sequence[str]
-    enums: Mapping[str, Sequence[str]]  # the user's: constants by class
+    enums: Mapping[str, Sequence[str]]  # the constants of the user's enums, by class
     in_topology: bool | None  # whether a topology wrote the state; None to find out from the bytes
     generation: Generation | None  # None to find out from the bytes
 
@@ -90,7 +90,7 @@ def _part_decoder(
     classes = options.key_classes if is_key else options.value_classes
     decoder = StormDecoder(form.generation, registered=classes, enums=options.enums, in_topology=options.in_topology)
     decode = decoder.decode_key if is_key else decoder.decode_value
-    # Storm 2 registers java.util.Optional; a class of the user's may have the id that is assumed for it.
+    # Storm 2 registers java.util.Optional; a user's class may have the id assumed for it.
     in_doubt = (
         form.generation in (Generation.STORM_2_0, Generation.STORM_2_6)
         and not classes
@@ -135,7 +135,7 @@ def _form(sample: list[tuple[bytes, bytes]], name: str, generation: Generation |
                 "Name the release: --storm 1.0, 1.1, 1.2, 2.0 or 2.6."
             )
         return found
-    # The majority decides, so that a damaged entry does not. Kryo's bytes are hardly ever Base64 by chance.
+    # The majority decides, not a single damaged entry. Kryo's bytes are hardly ever Base64 by chance.
     texts = [base64_text.decode(part) is not None for entry in sample for part in entry]
     is_text = 2 * sum(texts) > len(texts)
     return StoredForm(generation, base64=is_text and generation in (Generation.STORM_1_0, Generation.STORM_1_1))

@@ -19,7 +19,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class TopologySnapshot:
-    """The state of a topology as it was read."""
+    """The state of a topology at the time of reading."""
 
     topology: str
     record_namespace: str
@@ -34,7 +34,7 @@ class TopologySnapshot:
 
     @property
     def generation(self) -> int:
-        """The last generation that a driver has claimed."""
+        """The last generation claimed by a driver."""
         return self.record_head.fence.generation
 
     @property
@@ -43,7 +43,7 @@ class TopologySnapshot:
         return self.generation > 0 and self.record_head.fence.seq != RELEASED_SEQ
 
     def found(self, heads: Mapping[str, NamespaceHead]) -> Found:
-        """Return what a start finds if it reads these heads."""
+        """Return the findings of a start that reads these heads."""
         query_id = None if self.has_moved else self.query_id
         return Found(self.stored, self.copied, query_id, heads, self.record_namespace, self.generation)
 
@@ -94,7 +94,7 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
 
 
 def known_namespaces(record: DecisionRecord, prefix: str) -> set[str]:
-    """Return the namespaces that a record names, and those of the tasks of its run."""
+    """Return the namespaces that a record names, and the namespaces of its run's tasks."""
     tasks = {
         task_namespace(prefix, component, index)
         for component, count in record.parallelism.items()

@@ -1,4 +1,4 @@
-"""State in HBase: the only package that imports HBase's Thrift client. `provider` says which row holds what."""
+"""State in HBase: the only package that imports HBase's Thrift client. `provider` lists the rows."""
 
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 

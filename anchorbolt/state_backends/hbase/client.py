@@ -24,7 +24,7 @@ from thriftpy2.thrift import TClient
 from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
 
 _T = TypeVar("_T")
-_IDLE_SECONDS = 30.0  # the server closes its side after 60
+_IDLE_SECONDS = 30.0  # the server closes its side after 60 s
 _LONGEST_PAUSE = 0.25
 _CREATE_SECONDS = 30.0
 

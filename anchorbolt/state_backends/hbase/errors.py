@@ -61,14 +61,14 @@ _UNREACHABLE = (
 
 
 class _Translation(NamedTuple):
-    types: Any  # of the driver's error
-    sign: str  # in its text
+    types: Any  # types of the driver's error
+    sign: str  # a part of its text
     is_lasting: bool  # the same call would fail again in the same way
     error_class: type[ConfigError | StateError]
     message: str
 
 
-# The first row that matches counts.
+# The first matching row applies.
 _TRANSLATIONS = (
     _Translation(Exception, "TableNotFoundException", True, ConfigError, _NO_TABLE),
     _Translation(Exception, "NoSuchColumnFamilyException", True, ConfigError, _NO_FAMILY),
@@ -97,7 +97,7 @@ def is_missing_table(error: Exception) -> bool:
 
 
 def is_existing_table(error: Exception) -> bool:
-    # Two creations at once: the later one fails in the master, with another error than AlreadyExists.
+    # If two processes create the table at once, the later one fails in the master, and not with AlreadyExists.
     return isinstance(error, AlreadyExists) or "TableExistsException" in _text_of(error)
 
 
@@ -120,7 +120,7 @@ def _translation(error: Exception) -> _Translation:
 
 
 def _text_of(error: Exception) -> str:
-    """Return what an error says, without the Java stack that HBase adds to it."""
+    """Return an error's text, without the Java stack trace that HBase adds."""
     message: Any = getattr(error, "message", None) or str(error) or type(error).__name__
     if isinstance(message, bytes):
         message = message.decode("utf-8", "replace")

@@ -19,7 +19,7 @@ DATA = b"s"
 """The column of data and of staged slices; Storm uses the same one."""
 
 METADATA = b"books"
-"""The column of the metadata. Under another name, cells of an older format would be missed instead of refused."""
+"""The column of the metadata. Do not rename it: cells of an older format would be missed instead of refused."""
 
 NAMESPACES_ROW = b"$namespaces"
 """The row that has a column for each namespace of the table."""
@@ -43,12 +43,12 @@ class Staged:
 
 @dataclass(frozen=True)
 class HBaseMetadata(Metadata):
-    """All that one cell keeps about a namespace. The defaults are those of a new namespace."""
+    """The metadata of a namespace, in one cell. The defaults are those of a new namespace."""
 
     attempts: Mapping[str, Staged] = field(default_factory=dict)
     version: int = 0  # number of transactions that were committed here
     epoch: int = 0  # the first timestamp: the region server's clock when the namespace was created
-    applied: int = 0  # how many groups of slices of the promoted attempt are applied
+    applied: int = 0  # number of applied groups of slices of the promoted attempt
     written: Mapping[bytes, bytes] = field(default_factory=dict)  # entries of `write`; they hide data rows
 
     def visible(self) -> dict[str, AttemptRecord]:
@@ -84,12 +84,12 @@ class NamespaceRows:
         return self.attempt(attempt, staged) + b"$%08x.%04x" % (slice_number, chunk)
 
     def attempt(self, attempt: str, staged: Staged) -> bytes:
-        """Return what the rows of an attempt begin with, up to the last `$`."""
+        """Return the prefix of an attempt's rows, up to the last `$`."""
         return self._staged + b"%016x$%s.%s" % (staged.version, attempt.encode(), staged.label.encode())
 
 
 def packed_metadata(metadata: HBaseMetadata) -> bytes:
-    """Return the metadata's cell. It contains random bytes, so that check-and-put finds no two cells equal."""
+    """Return the metadata's cell. It contains random bytes, so that no two cells are equal for check-and-put."""
     attempts = [
         [attempt, staged.label, staged.version, *_flat(staged.record)] for attempt, staged in metadata.attempts.items()
     ]
@@ -127,7 +127,7 @@ def unpacked_metadata(namespace: str, cell: bytes) -> HBaseMetadata:
 
 
 def slice_chunks(packed: bytes, checksum: int) -> list[bytes]:
-    """Return a packed slice as the cells to stage it in."""
+    """Split a packed slice into the cells in which it is staged."""
     # The length excludes chunks that an earlier, unfinished and longer slice left behind.
     whole = len(packed).to_bytes(8, "big") + checksum.to_bytes(4, "big") + packed
     return [whole[start : start + _CHUNK_BYTES] for start in range(0, len(whole), _CHUNK_BYTES)]

@@ -1,4 +1,4 @@
-"""State in one column family of an HBase table, by Storm's names of rows, through HBase's Thrift 1 server.
+"""State in one column family of an HBase table, with Storm's row names, through HBase's Thrift 1 server.
 
 | row | column | content |
 |---|---|---|
@@ -7,8 +7,8 @@
 | `<ns>$txid` | `books` | the metadata, with a checksum: fence, txid, winner, codec, attempts, what `write` put |
 | `$namespaces` | `<ns>` | empty; the namespace exists |
 
-HBase can change one row atomically. So everything that decides is in one cell, the metadata. Only a check-and-put
-changes it, and no two values of the cell are equal. All other writes may arrive twice, late, or for nothing:
+HBase changes only single rows atomically. So one cell, the metadata, decides everything. Only a check-and-put changes
+it, and no two values of the cell are equal. All other writes may arrive twice, late, or without effect:
 
 - **Staged rows** are not read until the metadata counts their slice. An attempt is registered in the metadata before
   its first row is written. So a process that lists rows, then reads the metadata, may remove the rows of attempts that
@@ -43,12 +43,12 @@ from anchorbolt.state_backends.hbase.table import HBaseTable
 
 _FRAMED_BYTES = 2 * 1024 * 1024
 _CELL_BYTES = 10 * 1024 * 1024
-_ROOM = 66_000  # of a message or a cell, for the row's name, which is sent once or twice, and its frame
+_ROOM = 66_000  # bytes of a message or cell for its frame and the row's name, which is sent once or twice
 
 
 @dataclass(frozen=True)
 class HBaseStateProvider(HBaseSettings, StateProvider):
-    """Keeps all namespaces in one column family of a table of HBase 2, reached by its Thrift 1 server.
+    """Keeps all namespaces in one column family of an HBase 2 table, through its Thrift 1 server.
 
     Attributes:
         table: Name of the table, `namespace:table` if it is in a namespace of HBase.
@@ -59,10 +59,10 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
         transport: "buffered", or "framed" for a server started with `-f`, `-nonblocking`, `-hsha` or
             `-threadedselector`.
         protocol: "binary", or "compact" for a server started with `-c`.
-        create_table: Whether to create the table where it is missing, at the first use, which takes 30 s at most.
-        tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
-        largest_value: Bytes of the largest value to take; None means the server's limit by its defaults: some
-            10 MB on a buffered and 2 MB on a framed one.
+        create_table: Whether to create a missing table at the first use, which takes 30 s at most.
+        tls: Encryption settings; None means no encryption. May be a mapping with the keys of `TlsSettings`.
+        largest_value: Bytes of the largest value to accept; None means the server's default limit: some 10 MB on a
+            buffered and 2 MB on a framed server.
     """
 
     commit_carries_updates = True
@@ -82,7 +82,8 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
             return
         with closing(HBaseTable(HBaseClient.acquire(self), None)) as table:
             names = [name.decode("ascii", "replace") for name in table.columns(NAMESPACES_ROW, prefix.encode())]
-            # A namespace is listed before its metadata is written, which may have failed. Or someone deleted it.
+            # A namespace is listed before its metadata is written, so the metadata may be missing. It may also be
+            # deleted.
             metadata_rows = {name: NamespaceRows(name).metadata for name in names}
             found = {row for cells in table.read_many(METADATA, list(metadata_rows.values())) for row in cells}
         for name, row in metadata_rows.items():

@@ -22,8 +22,8 @@ class StagedRows:
         self.forget()
 
     def forget(self) -> None:
-        # The label of an attempt; its first slices as far as they were read and fit in memory: how many, their updates,
-        # the bytes of these.
+        # The label of an attempt, and of its first slices (read already, within the memory limit): their number, their
+        # updates, the bytes of the updates.
         self._overlay: tuple[str, int, _Updates, int] = ("", 0, {}, 0)
 
     def remove(self, dropped: Mapping[str, Staged], epoch: int) -> None:
@@ -35,7 +35,7 @@ class StagedRows:
     def sweep(self, cell: MetadataCell) -> None:
         """Remove the recent rows of attempts that are not in the metadata.
 
-        Rows are listed before the metadata is read: a row's attempt was in it before the row was written.
+        Rows are listed before the metadata is read: a row's attempt is in the metadata before the row is written.
         """
         version = max(0, cell.read().metadata.version - _SWEPT_VERSIONS)
         rows = [row for page in self._names(*self._rows.all_staged(version)) for row in page]
@@ -59,7 +59,7 @@ class StagedRows:
                 group = {}
 
     def over_data(self, metadata: HBaseMetadata, attempt: str | None) -> Iterator[Mapping[bytes, bytes | None]]:
-        """Yield what hides data rows, the oldest first: the entries of `write`, then the slices of `attempt`."""
+        """Yield the updates that hide data rows, oldest first: the entries of `write`, then the slices of `attempt`."""
         yield metadata.written
         if attempt in metadata.visible():
             yield from self._read_slices(attempt, metadata.attempts[attempt], 0)

@@ -89,7 +89,7 @@ class HBaseStateStorage(StateStorage):
         """
         metadata = self._cell.read().metadata
         self._check_reading(metadata, attempt, at)
-        over: dict[bytes, int] = {}  # which of the items over the data have the key last
+        over: dict[bytes, int] = {}  # by key, the index of the last updates over the data that have it
         with self._still_there(attempt, at):
             for number, items in enumerate(self._staged.over_data(metadata, attempt)):
                 over.update(dict.fromkeys(items, number))
@@ -134,7 +134,7 @@ class HBaseStateStorage(StateStorage):
 
         metadata = self._cell.change(counted, seen).metadata
         if not is_registered(metadata):
-            return self.stage(staged)  # it was dropped meanwhile, perhaps with its rows: start again
+            return self.stage(staged)  # the attempt was dropped meanwhile, perhaps with its rows: start again
         record = metadata.attempts[attempt].record
         return Seal(record.slices, record.checksum)
 
@@ -216,7 +216,7 @@ class HBaseStateStorage(StateStorage):
         return len(before.visible())
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """Everything that `write` put is in the metadata cell, so it cannot be larger than one cell."""
+        """All entries of `write` are in the metadata cell, so together they cannot be larger than one cell."""
 
         def written(metadata: HBaseMetadata) -> HBaseMetadata:
             rules.check_write(self.namespace, metadata, fence, codec)

@@ -1,7 +1,7 @@
 """Reads, scans, writes and removes cells in one column family of an HBase table.
 
 A framed Thrift server refuses messages of more than 2 MiB, so a message has at most about 1 MB, unless a single cell is
-larger. Every call may be repeated: the caller gives the timestamps, so a repeated call writes the same cells.
+larger. Every call may be repeated: the caller sets the timestamps, so a repeated call writes the same cells.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,12 +15,12 @@ from anchorbolt.state_backends.hbase.client import HBaseClient
 from Hbase_thrift import BatchMutation, Mutation, TScan  # isort: skip (made by the import above)
 
 _MESSAGE_BYTES = 900_000
-_ROWS_PUT = 5_000  # in one message: a server puts some 20,000 rows a second, and reads some 3,000
+_ROWS_PUT = 5_000  # per message: a server puts some 20,000 rows a second, and reads some 3,000
 _ROWS_READ = 500
-# The size of the values is unknown at first, and a reply that is too large harms the Thrift server.
+# The size of the values is unknown at first, and too large a reply harms the Thrift server.
 _FIRST_ROWS = 2
 _GROWTH = 16
-_OVERHEAD = 64  # upper bound of a row's bytes in a message, besides key and value
+_OVERHEAD = 64  # upper bound for the bytes of a row in a message, besides key and value
 _PAGE_BYTES = 4 << 20
 _FOREVER = 2**31 - 1
 
@@ -55,7 +55,7 @@ class HBaseTable:
     def read_many(
         self, column: bytes, rows: Sequence[bytes], beside: tuple[bytes, bytes] | None = None
     ) -> Iterator[dict[bytes, Any]]:
-        """Yield the newest cells in `column` of those `rows` that have one, message by message.
+        """Yield the newest cells in `column` of `rows`, without rows that have no cell, message by message.
 
         Each message also reads the newest cell of the row and column `beside`. At least one message is sent, even if
         `rows` is empty.

@@ -1,4 +1,4 @@
-"""State in Redis and Redis Cluster; only this room imports `redis`. The module `storage` lists the keys of a task."""
+"""State in Redis and Redis Cluster; only this package imports `redis`. `storage` lists the keys of a task."""
 
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 

@@ -1,7 +1,7 @@
 """Addresses and logins: one Redis server, or the nodes of a cluster. Makes redis-py's clients, without retries.
 
-`client` retries within a bounded time. redis-py's own retries of connections and commands are nested, and their times
-would multiply.
+`client` retries within a bounded time. redis-py nests its own retries of connections and commands, so their times would
+multiply.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +28,7 @@ class RedisAddress(ABC):
     tls: TlsSettings | None
 
     def root(self, namespace: str) -> str:
-        """Return the name of a namespace's data key, which all its keys start with."""
+        """Return the name of a namespace's data key, the prefix of all its keys."""
         return namespace
 
     @abstractmethod
@@ -40,7 +40,7 @@ class RedisAddress(ABC):
         return [client]
 
     def holder(self, client: Any, key: str | bytes) -> Any:
-        """Return a client of the server that has `key` now."""
+        """Return a client of the server that holds `key` now."""
         return client
 
     def _options(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class RedisServer(RedisAddress):
 
 @dataclass(frozen=True)
 class RedisCluster(RedisAddress):
-    nodes: tuple[tuple[str, int], ...]  # some of them; they name the others
+    nodes: tuple[tuple[str, int], ...]  # some of the nodes; these name the others
     max_redirections: int  # limit for one command: redirections (`MOVED`, `ASK`) and retries while keys are moved
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class RedisCluster(RedisAddress):
 
 class _ClusterClient(redis.RedisCluster):
     def determine_slot(self, *args: Any) -> Any:
-        # redis-py would ask a server for the keys of each of these commands, by a call of its own.
+        # redis-py would ask a server for the keys of each of these commands, by an extra call.
         if args[0] == "XREADGROUP":
             return self.keyslot(args[args.index("STREAMS") + 1])  # type: ignore[no-untyped-call]
         return super().determine_slot(*args)

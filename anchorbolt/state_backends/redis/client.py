@@ -59,8 +59,8 @@ class RedisClient(SharedClient[RedisAddress]):
     ) -> Any:
         """Run a script on the keys of a namespace.
 
-        `directly` reads the same in a transaction, with a client of the server that should have the keys. If a cluster
-        has moved the keys, or the user may not run transactions, the script is run instead.
+        `directly` makes the same read in a transaction, with a client of the server that should hold the keys. If a
+        cluster has moved the keys, or the user may not run transactions, the script is run instead.
         """
         digest = self._digests.get(script)
         if digest is None:
@@ -94,7 +94,7 @@ class RedisClient(SharedClient[RedisAddress]):
             # The user may lack the permission for MULTI or EXEC: do not try it again. The script shows other problems.
             self._allows_transactions = False
             if server is not None:
-                server.connection_pool.disconnect(inuse_connections=False)  # a connection may be within MULTI
+                server.connection_pool.disconnect(inuse_connections=False)  # a connection may be inside MULTI
         return None
 
     def command(self, namespace: str | None, *command: Any) -> Any:
@@ -102,12 +102,12 @@ class RedisClient(SharedClient[RedisAddress]):
         return self._retried(namespace, lambda client: client.execute_command(*_without_numbers(command)))
 
     def attempt(self, command: Sequence[Any], refused: Callable[[str], Exception | None], **options: Any) -> Any:
-        """Run one command, without retries: for a command whose repetition would have another result.
+        """Run one command, without retries: for a command with a different result when repeated.
 
         Args:
             command: Its name and its arguments.
             refused: Gets the text of a refusal; returns the error to raise, or None to translate the refusal as usual.
-            options: What redis-py needs to know in order to read the reply.
+            options: Options by which redis-py reads the reply.
         """
         with self.translating(None):
             try:
@@ -140,12 +140,12 @@ class RedisClient(SharedClient[RedisAddress]):
         return replies
 
     def once(self, server: Any, namespace: str | None, *command: Any) -> Any:
-        """Run one command, without retries, by a client of one server."""
+        """Run one command, without retries, with a client of one server."""
         with self.translating(namespace):
             return server.execute_command(*_without_numbers(command))
 
     def refuse_eviction(self, namespace: str | None = None, key: str | None = None) -> None:
-        """Raise `ConfigError` if the server that has `key`, or without a key any server, may evict keys."""
+        """Raise `ConfigError` if the server of `key`, or without a key any server, may evict keys."""
 
         def servers(client: Any) -> Sequence[Any]:
             return self.address.masters(client) if key is None else [self._holder(client, key)]
@@ -174,7 +174,7 @@ class RedisClient(SharedClient[RedisAddress]):
 
     @contextmanager
     def single(self, namespace: str, key: str | bytes) -> Iterator[Any]:
-        """Yield a client of redis-py with one connection to the server that has `key`."""
+        """Yield a redis-py client with one connection to the server of `key`."""
         server = self._retried(namespace, lambda client: self._holder(client, key).client())
         try:
             yield server

@@ -16,7 +16,7 @@ REDIS_ERRORS = (exceptions.RedisError, exceptions.RedisClusterException, OSError
 
 @dataclass(frozen=True)
 class Advice:
-    """What differs between the users of a server: parts of messages, and types. The defaults are for a state."""
+    """The parts of messages, and the error types, that depend on the use of a server. The defaults are for a state."""
 
     use_server: str = "set topology.state.provider to redis"
     use_cluster: str = "set topology.state.provider to redis-cluster"
@@ -33,8 +33,8 @@ class Advice:
 _NO_CLUSTER = "cluster support disabled"
 _NO_LOGIN = (exceptions.AuthenticationError, exceptions.AuthorizationError)
 
-# The signs of an error (its types, and what its text contains), Anchorbolt's error, and its message after the address.
-# The first row with a sign that fits counts.
+# The signs of an error (types, and parts of its text), Anchorbolt's error, and its message after the address. The first
+# row with a matching sign applies.
 _Row = tuple[tuple[type[Exception] | str, ...], Any, str]
 _REFUSED: tuple[_Row, ...] = (
     ((_NO_CLUSTER,), ConfigError, "is a server of no cluster ({text}): {advice.use_server}"),
@@ -156,7 +156,7 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception, a
 
 
 def _first(error: Exception) -> Exception:
-    """Return the first error behind an error of redis-py's cluster client, which reports only "not in cluster mode"."""
+    """Return the original error of an error of redis-py's cluster client, which says only "not in cluster mode"."""
     while isinstance(error, exceptions.RedisClusterException):
         earlier = error.__cause__ or error.__context__
         if not isinstance(earlier, REDIS_ERRORS):

@@ -1,4 +1,4 @@
-"""Dead letters in a Redis stream. Those that wait to be replayed, and those that were, are in hashes beside it."""
+"""Dead letters in a Redis stream. Letters that wait for their replay, and replayed letters, are in two hashes."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from anchorbolt.state_backends.redis.provider import RedisProvider
 
 _FIELD = "letter"
 _PAGE = 1000
-_NOT_HIGHER = "equal or smaller"  # what Redis says of an entry's id
+_NOT_HIGHER = "equal or smaller"  # Redis's words for an entry's id
 _ADVICE = Advice(commands="XADD, XRANGE, XDEL, HGET, HKEYS, HSETNX, HSET, HDEL", key=None, unavailable=SinkUnavailable)
 
 
@@ -23,7 +23,7 @@ class LetterStream:
     """A `LetterStore` whose names are txids. The ids of entries are `<txid>-<number>`, so each write is repeatable."""
 
     def __init__(self, provider: RedisProvider, key: str) -> None:
-        """Connects for each call."""
+        """Opens a connection for each call."""
         self.location = f"the stream {key!r} of {provider.address}"
         self._address = provider.address
         self._key = key

@@ -1,4 +1,4 @@
-"""State in one Redis server, or in a Redis Cluster. `storage` says which key holds what."""
+"""State in one Redis server, or in a Redis Cluster. `storage` lists the keys."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.storage import RedisStateStorage
 
-# Redis's default limit. A large update is a slice of its own: one string with its key and value.
+# Redis's default limit. A large update is a separate slice: one string with its key and value.
 _LARGEST_STRING = 512 << 20
 _LARGEST_KEY = 16 << 20
 _PACKING = 64
 
 
 class RedisProvider(StateProvider):
-    """The methods of all providers that keep Redis's keys."""
+    """The common methods of the providers on Redis."""
 
     largest_value: int | None
 
@@ -68,8 +68,9 @@ class RedisProvider(StateProvider):
 class RedisStateProvider(RedisSettings, RedisProvider):
     """Keeps all namespaces in one database of a Redis server, version 5 or newer.
 
-    What survives the loss of that server is what its own settings save: with `appendonly yes`, the last second may be
-    lost unless `appendfsync` is `always`. It must not evict: `maxmemory-policy` is `noeviction` or a `volatile` one.
+    The server's own settings decide which data survive its loss: with `appendonly yes`, the last second may be lost
+    unless `appendfsync` is `always`. It must not evict keys: `maxmemory-policy` must be `noeviction` or a `volatile`
+    policy.
 
     Attributes:
         host: Name or address of the server.
@@ -94,10 +95,10 @@ class RedisStateProvider(RedisSettings, RedisProvider):
 
 @dataclass(frozen=True)
 class RedisClusterStateProvider(RedisClusterSettings, RedisProvider):
-    """Spreads the namespaces over the servers of a Redis Cluster, version 5 or newer; each is on one of them.
+    """Spreads the namespaces over the servers of a Redis Cluster, version 5 or newer; each namespace is on one server.
 
-    Replicas get what was written a moment later. If a master is lost in that moment, its replica takes over without it:
-    the run then halts with `StateRegressed`. As on a single server, no master may evict.
+    Replicas get each write a moment later. If a master is lost in that moment, its replica takes over without the
+    write: the run then halts with `StateRegressed`. As on a single server, no master may evict keys.
 
     Attributes:
         nodes: Some of the servers, each as `host:port`; the others are found through them.

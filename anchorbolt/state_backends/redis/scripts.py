@@ -12,7 +12,7 @@ from anchorbolt.state_backends.contract import CHECKSUM_FACTOR
 FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted", "entries")
 """The fields that a script reads from the key `$fence`, in this order."""
 
-# What all scripts but `CLAIM` start with.
+# The start of all scripts except `CLAIM`.
 _COMMON = f"""
 local data, prepare, txids, fence, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local meta = redis.call('HMGET', fence, {str(FENCE_FIELDS)[1:-1]})
@@ -212,7 +212,7 @@ return {'ok', meta, committed, known, page[1], page[2]}
 """)
 """Read a page of the committed data, or of the updates that `READ` has unfolded.
 
-Returns the same as `READ`, but the last two elements are the next cursor, and fields and values alternating.
+Returns the result of `READ`, but the last two elements are the next cursor, and fields and values alternating.
 """
 
 # ARGV: 3 txid, 4 attempt, 5 base, 6 number of the slice, 7 its checksum, 8 codec, 9 the packed updates

@@ -247,7 +247,7 @@ class RedisStateStorage(StateStorage):
         return rules.head_of(self._metadata(reply), records)
 
     def _metadata(self, reply: Sequence[Any]) -> Metadata:
-        """Return the metadata of a reply. Refuse a namespace that another program has removed something from."""
+        """Return the metadata of a reply. Refuse a namespace from which another program has removed entries."""
         *fields, found = reply[1]
         try:
             generation, seq, winner, codec, promoted, counted = ((part or b"").decode() for part in fields)

@@ -1,7 +1,7 @@
 """Hashes that Storm wrote to Redis or Redis Cluster: the tools for Storm's state read, write and rename them.
 
-A topology's state uses `storage` instead. A `HashConnection` never reconnects: a WATCH holds from the first page that
-is read until EXEC, and a scan reads from one server only. After a lost connection, a restart or a failover it raises an
+A topology's state uses `storage` instead. A `HashConnection` never reconnects: a WATCH must last from the first page
+read until EXEC, and a scan must read from one server. After a lost connection, a restart or a failover it raises an
 error.
 """
 

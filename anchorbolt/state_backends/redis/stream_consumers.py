@@ -1,6 +1,6 @@
-"""A consumer of a consumer group of one Redis stream: the commands, and a group that is missing.
+"""A consumer of a consumer group of one Redis stream: its commands, and the creation of a missing group.
 
-A command is run once: what a lost reply did, the caller finds among the consumer's own pending entries.
+A command is run once: after a lost reply, the caller finds its effect in the consumer's own pending entries.
 """
 
 import logging
@@ -20,7 +20,7 @@ _ADVICE = advice_for("XREADGROUP, XACK, XCLAIM, XPENDING, XGROUP, XINFO, XRANGE"
 
 
 def connected(address: RedisAddress) -> RedisClient:
-    """Return a client for a spout, of its own: `release` it. Raises `ConfigError` if a TLS file cannot be read."""
+    """Return a client for a spout; call `release` on it. Raises `ConfigError` if a TLS file cannot be read."""
     return RedisClient(address, _ADVICE)
 
 
@@ -38,19 +38,19 @@ class StreamConsumer:
         """Create the group, and the stream, if they are missing.
 
         Raises:
-            ConfigError: The key holds no stream, or the login was refused.
+            ConfigError: The key is not a stream, or the login was refused.
         """
         self._create("0" if from_start else "$")
         self.note_position()
 
     def note_position(self) -> None:
-        """Ask how far the group is, so that a stream that was emptied is known from a group that was removed."""
+        """Read the group's position, to tell an emptied stream from a removed group later."""
         for group in self._run("XINFO GROUPS", self.key) or ():
             if group["name"] == self._group.encode():
                 self._advance(group["last-delivered-id"].decode())
 
     def read_new(self, count: int) -> list[Entry]:
-        """Have the group deliver at most `count` entries to this consumer."""
+        """Read at most `count` entries that the group delivers to this consumer."""
         entries = self._read(">", count)
         if entries:
             self._advance(entries[-1][0])
@@ -73,15 +73,15 @@ class StreamConsumer:
         return [(each["message_id"].decode(), each["time_since_delivered"] / 1000) for each in found or ()]
 
     def claim(self, ids: Sequence[str], idle_s: float) -> list[Entry]:
-        """Take over those of these pending entries that were delivered `idle_s` seconds ago or earlier.
+        """Take over these pending entries if they were delivered at least `idle_s` seconds ago.
 
-        Entries that were deleted meanwhile, or that are not pending, are left out.
+        Deleted entries, and entries that are not pending, are left out.
         """
         found = self._run("XCLAIM", self.key, self._group, self.name, int(idle_s * 1000), *ids)
         return [(id.decode(), fields) for id, fields in found or () if id is not None and fields]
 
     def ack(self, ids: Iterable[str]) -> None:
-        """Let the group forget these entries; those that it does not have as pending are ignored."""
+        """Let the group forget these entries; entries that are not pending are ignored."""
         self._client.attempt(("XACK", self.key, self._group, *ids), self._refused)
 
     def _read(self, position: str, count: int) -> list[Entry]:
@@ -92,7 +92,7 @@ class StreamConsumer:
         self._position = max(self._position, position, key=id_parts)
 
     def _run(self, *command: Any, **options: Any) -> Any | None:
-        """Run a command; return None if the group was missing. It is there again then."""
+        """Run a command; if the group was missing, create it again and return None."""
         try:
             return self._client.attempt(command, self._refused, **options)
         except _GroupMissing:
@@ -104,7 +104,7 @@ class StreamConsumer:
             self._client.attempt(("XGROUP", "CREATE", self.key, self._group, position, "MKSTREAM"), self._refused)
 
     def _regain(self) -> None:
-        """Create the group again if the stream was emptied, as by FLUSHALL or a Redis that keeps nothing."""
+        """Create the group again if the stream was emptied, for example by FLUSHALL or a Redis without persistence."""
         oldest = self._client.attempt(("XRANGE", self.key, "-", "+", "COUNT", 1), self._refused)
         if oldest and id_parts(oldest[0][0].decode()) <= id_parts(self._position):
             raise StateError(
@@ -135,4 +135,4 @@ class _GroupMissing(Exception):
 
 
 class _GroupExists(Exception):
-    """The group was there before. Never leaves this module."""
+    """The group already exists. Never leaves this module."""

@@ -1,4 +1,4 @@
-"""What the readers of Redis streams have in common: entries, their ids, and the errors of a spout."""
+"""The common parts of the readers of Redis streams: entries, their ids, and the errors of a spout."""
 
 from anchorbolt.errors import ConfigError, SourceUnavailable
 from anchorbolt.state_backends.redis.addresses import RedisAddress
@@ -38,7 +38,7 @@ def advice_for(commands: str) -> Advice:
 
 
 def no_stream(address: RedisAddress, key: str, refusal: str) -> ConfigError | None:
-    """Return the error for a key that holds something else than a stream, or None if the refusal says another thing."""
+    """Return the error if Redis refused the key because it is not a stream; None for any other refusal."""
     if _WRONG_TYPE not in refusal:
         return None
     return ConfigError(

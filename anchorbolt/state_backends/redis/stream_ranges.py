@@ -18,11 +18,12 @@ _NO_KEY = "no such key"
 
 @dataclass(frozen=True)
 class StreamEnd:
-    """What is after a position in a stream.
+    """The end of a stream, after a position.
 
     Attributes:
-        has_more: Whether an entry is after the position.
-        last_id: The highest id that the stream has had; None if the stream is missing, or was not asked for it.
+        has_more: Whether there is an entry after the position.
+        last_id: The highest id that the stream has ever had; None if the stream is missing, or the id was not
+            requested.
     """
 
     has_more: bool
@@ -30,10 +31,10 @@ class StreamEnd:
 
 
 class StreamRanges:
-    """Streams of one server or cluster. A stream that is missing is empty.
+    """Streams of one server or cluster. A missing stream counts as empty.
 
-    Connects on first use. Methods raise `SourceUnavailable` if Redis does not answer, and `ConfigError` if a key holds
-    no stream or the login was refused. They may be repeated.
+    Connects on first use. Methods raise `SourceUnavailable` if Redis does not answer, and `ConfigError` if a key is not
+    a stream or the login was refused. They may be repeated.
     """
 
     def __init__(self, address: RedisAddress) -> None:
@@ -48,19 +49,19 @@ class StreamRanges:
         return [(id.decode(), fields) for id, fields in self._run(key, *_range(key, first, last, most))]
 
     def last_id(self, key: str) -> str | None:
-        """Return the highest id that the stream has had, also if that entry is deleted; None if it is missing."""
+        """Return the highest id that the stream has ever had, even if deleted; None if the stream is missing."""
         with suppress(_StreamMissing):
             return _last_id(self._run(key, *_information(key)))
         return None
 
     def ends(self, positions: Mapping[str, str], *, with_last_ids: bool) -> dict[str, StreamEnd]:
-        """Look at many streams in one round trip to each server.
+        """Check many streams in one round trip to each server.
 
-        A stream that has moved to another server costs one more; with its last id also a stream that is missing.
+        A stream that has moved to another server costs one more; with last ids, a missing stream does too.
 
         Args:
-            positions: The id after which to look, for each key.
-            with_last_ids: Whether to ask for last ids. A stream whose position is `FIRST` is never asked.
+            positions: The id after which to check, for each key.
+            with_last_ids: Whether to ask for last ids. It is not read for a stream with the position `FIRST`.
         """
         asked = [key for key, position in positions.items() if with_last_ids and position != FIRST]
         commands = [_range(key, next_id(position), LAST, 1) for key, position in positions.items()]

@@ -34,7 +34,7 @@ _TABLES = (
 _CACHE_KIB = 16 * 1024
 
 _SIGNS_OF_DAMAGE = ("malformed", "not a database", "no such", "unsupported file format")
-# Signs in SQLite's message, and the reason with the next action. The first row that matches counts.
+# Signs in SQLite's message, and the reason with the next action. The first matching row applies.
 _UNAVAILABLE = (
     (
         ("locked",),
@@ -47,7 +47,7 @@ _UNAVAILABLE = (
 
 _page_caches = PageCaches()
 
-# Connections that a fork has copied into this process. SQLite forbids using them here, and closing them.
+# Connections that a fork has copied into this process. SQLite forbids using or closing them here.
 _inherited: list[sqlite3.Connection] = []
 
 
@@ -63,7 +63,7 @@ class SqliteFile:
         self._pid = 0
         self._may_write = False
         self._has_tables = False
-        self._durable: bool | None = None  # as `synchronous` is set; None: not yet
+        self._durable: bool | None = None  # the value of `synchronous`; None if not set yet
         self._in_use = threading.RLock()
 
     @contextmanager
@@ -135,7 +135,7 @@ class SqliteFile:
             )
 
     def check_log(self, log: int, started: int) -> None:
-        """Raise `StateRegressed` if the metadata was written to a later log than the file has seen."""
+        """Raise `StateRegressed` if the metadata names a later log than the file."""
         if log > started:
             raise self._regressed(
                 "went back in time",

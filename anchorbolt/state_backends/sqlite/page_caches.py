@@ -1,4 +1,4 @@
-"""Bounds the memory that SQLite's own caches take in a process that has many files open."""
+"""Bounds the memory of SQLite's own caches in a process with many open files."""
 
 import os
 import threading
@@ -6,10 +6,10 @@ from collections import OrderedDict
 from typing import Protocol
 
 _FILES = 8
-"""So many files keep their pages, of up to 16 MiB each.
+"""The number of files that keep their pages, up to 16 MiB each.
 
-Measured with 64 files of 50,000 keys, each used in turn: 81 MB instead of 436, and to read 1,000 keys takes 1.8 times
-as long, because their pages come from the operating system's cache.
+Measured with 64 files of 50,000 keys, used in turn: 81 MB instead of 436 MB, and reading 1,000 keys takes 1.8 times as
+long, because the pages come from the operating system's cache.
 """
 
 
@@ -21,7 +21,7 @@ class PagedFile(Protocol):
 
 
 class PageCaches:
-    """The files of a process that were used last. Thread-safe."""
+    """The most recently used files of a process. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class PageCaches:
         os.register_at_fork(after_in_child=self._forget_all)
 
     def use(self, file: PagedFile) -> None:
-        """Note that a file is used now. If there are too many, the one used least recently frees its pages."""
+        """Note that a file is used now. Above the limit, the least recently used file frees its pages."""
         idle = None
         with self._lock:
             self._files[file] = None

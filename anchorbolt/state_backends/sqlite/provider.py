@@ -1,6 +1,6 @@
 """State in SQLite: one file per namespace under a directory of one machine, the embedded default.
 
-This must never be used over a network file system: SQLite's locks and shared memory are unreliable there.
+Never use it on a network file system: SQLite's locks and shared memory are unreliable there.
 """
 
 import os
@@ -66,7 +66,7 @@ class SqliteStateProvider(StateProvider):
         for path in sorted(Path(self.directory).glob(f"*{_SUFFIX}")):
             namespace = path.name[: -len(_SUFFIX)].replace("@", ":")
             if namespace.startswith(prefix) and self._path(namespace) == path:
-                holds_anything = True  # also if the file is damaged
+                holds_anything = True  # even if the file is damaged
                 opened = closing(SqliteFile(path, namespace, self.timeout_ms))
                 with opened as file, suppress(StateCorrupted, StateRegressed), file.reading() as connection:
                     holds_anything = connection is not None
@@ -94,7 +94,7 @@ def network_file_system(directory: str) -> str | None:
 
 
 def mounted_type(path: str, mounts: str) -> str:
-    """Return the type of the file system that an absolute `path` is on, by a table as in `/proc/self/mounts`."""
+    """Return the type of the file system of an absolute `path`; `mounts` is a table like `/proc/self/mounts`."""
     longest, found = -1, ""
     for line in mounts.splitlines():
         fields = line.split(" ")

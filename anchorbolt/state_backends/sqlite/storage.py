@@ -32,7 +32,7 @@ _ROWS_PER_INSERT = 250
 class SqliteStateStorage(StateStorage):
     """One namespace of a `SqliteStateProvider`."""
 
-    # A slice is one value of SQLite, which takes 10^9 bytes: a large item, and some MiB of others before it.
+    # A slice is one value of SQLite, at most 10^9 bytes: one large item, and some MiB of other items before it.
     limits = SizeLimits(16 << 20, 10**9 - (32 << 20), "SQLite takes no more: use another provider")
 
     def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
@@ -41,10 +41,10 @@ class SqliteStateStorage(StateStorage):
         # The connection, the attempt and the checksums of the slices that the temporary table `overlay` holds.
         self._overlaid: tuple[sqlite3.Connection, str, list[int]] | None = None
         self._is_compared = False  # whether `head` has compared the number of entries since the file was opened
-        self._counts_at_end = False  # whether this handle is a driver's: it has claimed, or has written entries
+        self._counts_at_end = False  # whether this handle is of a driver: it has claimed, or has written entries
 
     def head(self) -> NamespaceHead:
-        """The first call also counts the entries, if `close` has counted them: a second for some ten million."""
+        """The first call also counts the entries, if `close` has counted them: about 1 s for ten million."""
         with self._file.reading() as connection:
             if connection is None:
                 return NamespaceHead()
@@ -106,7 +106,7 @@ class SqliteStateStorage(StateStorage):
             above, last = ">", page[-1][0]
 
     def stage(self, staged: StagedSlice) -> Seal:
-        # Sealing makes the slices durable; without a seal nobody needs them after a loss of power.
+        # Sealing makes the slices durable; without a seal they are not needed after a loss of power.
         with self._file.writing(durable=False) as connection:
             metadata = self._metadata(connection)
             known = self._record(connection, staged.attempt)
@@ -165,12 +165,12 @@ class SqliteStateStorage(StateStorage):
             self._counts_at_end = True
 
     def count(self) -> int:
-        """Return the number of entries. SQLite reads all keys for it: some seconds for tens of millions."""
+        """Return the number of entries. SQLite reads all keys: some seconds for tens of millions."""
         with self._file.reading() as connection:
             return 0 if connection is None else _count(connection)
 
     def size(self) -> int:
-        """Return the bytes of the pages that are in use, without the write-ahead log."""
+        """Return the bytes of the used pages, without the write-ahead log."""
         with self._file.reading() as connection:
             if connection is None:
                 return 0
@@ -181,7 +181,7 @@ class SqliteStateStorage(StateStorage):
             return int((pages - free) * page_bytes)
 
     def close(self) -> None:
-        """A driver also counts the entries if nobody has since they changed, so that the next start compares them."""
+        """A driver also counts the entries if they changed since the last count; the next start compares the number."""
         if self._counts_at_end:
             with suppress(AnchorboltError), self._file.writing() as connection:
                 connection.execute("UPDATE metadata SET entries = (SELECT count(*) FROM entries) WHERE entries IS NULL")
@@ -286,7 +286,7 @@ class SqliteStateStorage(StateStorage):
 def _look_up(connection: sqlite3.Connection, table: str, keys: Sequence[bytes], values: list[bytes | None]) -> None:
     """Fill `values` at the positions of those `keys` that are in `table`."""
     for start in range(0, len(keys), _KEYS_PER_SELECT):
-        # Python's sqlite3 searches an adapter for each bytes object but not for bytearrays, which take half the time.
+        # Python's sqlite3 searches an adapter for each bytes object but not for a bytearray, which halves the time.
         wanted = [bytearray(key) for key in keys[start : start + _KEYS_PER_SELECT]]
         numbered = ",".join([f"({place}, ?)" for place in range(len(wanted))])
         found = connection.execute(

@@ -66,7 +66,7 @@ class ByteReader:
         return first >= 0x80, number
 
     def unsigned_long(self) -> int:
-        """Read a number of 64 bits in one to nine bytes; the ninth holds eight bits of it, the others seven."""
+        """Read a number of 64 bits in one to nine bytes; the ninth holds eight bits, the others seven."""
         number, shift, byte = 0, 0, 0x80
         while byte >= 0x80 and shift <= 56:
             byte = self.byte()

@@ -31,7 +31,7 @@ class StormDecoder:
     """Decodes keys, or values, that were written with one configuration. It never runs code and never guesses.
 
     Storm's serializers of keys and of values register different classes (`keyClass`, `valueClass`). So if there are
-    any, use a decoder for keys and one for values. Several threads may use one decoder.
+    registered classes, use one decoder for keys and one for values. Several threads may use one decoder.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class StormDecoder:
         """Make a decoder.
 
         Args:
-            generation: Which Storm wrote the bytes.
+            generation: The generation of the Storm that wrote the bytes.
             registered: The Java classes that Storm's configuration registers for these keys or values, in its order:
-                `keyClass` or `valueClass` of `topology.state.provider.config`, and what `topology.state.kryo.register`
-                lists.
+                `keyClass` or `valueClass` of `topology.state.provider.config`, and the classes of
+                `topology.state.kryo.register`.
             enums: The user's enums: the constants in their order, by the enum's Java class. Other enums are
-                unsupported: their bytes look like those of any class that holds one number.
+                unsupported: their bytes look like the bytes of any class with one number.
             in_topology: Storm 2 numbers registered classes differently in a topology and in a state that a program
                 created itself. None finds out from the bytes, and refuses bytes that have a meaning in both.
         """
@@ -123,7 +123,7 @@ def _read(payload: bytes, layout: Layout) -> _Outcome:
 
 
 def _result(outcomes: Sequence[_Outcome]) -> JavaValue:
-    """Return the value if all ways to read the bytes that succeed agree on it. Raise the error otherwise."""
+    """Return the value if all successful ways to read the bytes agree on it. Raise the error otherwise."""
     values = [outcome.value for outcome in outcomes if outcome.value is not None]
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     unsupported = [each.error for each in outcomes if each.error is not None and each.fits]
@@ -143,9 +143,9 @@ def _layout(
     """Return the layout of one serializer's streams. `in_topology` matters only for Storm 2.
 
     Kryo gives its own classes the ids 0 to 8 (in Kryo 3 and 4, 9 is void). The classes that Storm registers follow.
-    Storm 1 takes those of the configuration, in its order; Storm 2 sorts these and java.util.Optional by name, and in a
-    topology puts Storm's TupleImpl before them. A class that has an id already gets no second one, so registering
-    String or Long, as Storm's documentation does, changes nothing.
+    Storm 1 registers the configured classes, in their order; Storm 2 sorts these and java.util.Optional by name, and in
+    a topology puts Storm's TupleImpl before them. A class with an id gets no second id, so registering String or Long,
+    as Storm's documentation does, changes nothing.
     """
     kryo_5 = generation is Generation.STORM_2_6
     own: list[str] = list(registered)

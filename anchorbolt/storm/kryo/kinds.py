@@ -12,7 +12,7 @@ _MOST_INTEGER_BYTES = 1_660  # 4,000 digits; Python refuses to convert many more
 _CHECKPOINT_STATE = "org.apache.storm.spout.CheckPointState"
 _STATE = f"{_CHECKPOINT_STATE}$State"
 
-# By the primitive's letter in an array's class name: its name, its box in java.lang, and what reads it.
+# By the primitive's letter in an array's class name: its name, its box in java.lang, and its reader.
 _PRIMITIVES: dict[str, tuple[str, str, Callable[[ByteReader], Any]]] = {
     "I": ("int", "Integer", ByteReader.signed),
     "J": ("long", "Long", ByteReader.signed_long),
@@ -36,7 +36,7 @@ ENUMS = {
     }.items()
 }
 
-# Enums without constants that have a body, so that no class extends them. Up to Java 8 TimeUnit's constants had bodies.
+# Enums in which no constant has a body, so that no class extends them. Up to Java 8 TimeUnit's constants had bodies.
 _FINAL_ENUMS = ENUMS.keys() - {"java.util.concurrent.TimeUnit"}
 
 _COMPARATORS = {
@@ -79,8 +79,8 @@ def _array(class_name: str, layout: Layout) -> Kind | None:
 def _array_kind(class_name: str, element: Kind | None) -> Kind:
     """Return the kind of an array: `[I`, `[Ljava.lang.String;`, `[[I`.
 
-    `element` is the kind of its elements if their class is final, as every array class is. It is None if each element
-    comes with its class, and for arrays of primitives.
+    `element` is the kind of the elements if their class is final, as every array class is. It is None if each element
+    is written with its class, and for arrays of primitives.
     """
     primitive = _PRIMITIVES.get(class_name[1:])
 
@@ -152,7 +152,7 @@ def _checkpoint_state(reader: ObjectReader, _: str) -> JavaValue:
 
 
 def _enum_class_of(class_name: str) -> str:
-    """Return the class of a constant's enum. A constant with a body has a class of its own, such as `Colour$1`."""
+    """Return the class of a constant's enum. A constant with a body has its own class, such as `Colour$1`."""
     outer, _, number = class_name.rpartition("$")
     return outer if outer and number.isdecimal() else class_name
 
@@ -184,7 +184,7 @@ def _enum_set(reader: ObjectReader, class_name: str) -> JavaValue:
     constant = reader.class_name()
     if constant is None:
         reader.bytes.fail("an EnumSet without a class")
-    # Kryo writes the class of one constant, which is a class of its own if that constant has a body.
+    # Kryo writes the class of one constant. A constant with a body has its own class.
     kind = _enum_kind(_enum_class_of(constant))
     count = reader.bytes.unsigned()
     reader.counted(count)
@@ -201,7 +201,7 @@ def _container(
 ) -> Reader:
     """Return the reader of a list (or queue), set or map. Kryo writes the comparator of a sorted one.
 
-    `nulls`: if all elements are of one class, Kryo 5 writes whether nulls are among them. `key` reads a map's keys.
+    `nulls`: if all elements are of one class, Kryo 5 writes whether some are null. `key` reads a map's keys.
     """
 
     def read(reader: ObjectReader, class_name: str) -> JavaValue | None:
@@ -265,14 +265,14 @@ def _optional(reader: ObjectReader, class_name: str) -> JavaValue:
 
 
 def _tuple(reader: ObjectReader, class_name: str) -> JavaValue:
-    """Skip a tuple of Storm's: its contents can be read only with the topology's whole configuration."""
+    """Skip a Storm tuple: its contents can be read only with the topology's whole configuration."""
     reader.bytes.take(reader.bytes.fixed(4))
     reader.opaque.append(class_name)
     return NULL
 
 
 def _kinds(read: Reader, names: str, *, has_null: bool = True, final: bool = False) -> list[Kind]:
-    """Return the kinds of classes in java.util, or in the package that a name begins with."""
+    """Return the kinds of classes in java.util, or in the package at the beginning of a name."""
     classes = [name if name.startswith("org.") else f"java.util.{name}" for name in names.split()]
     return [Kind(name, read, has_null=has_null, final=final) for name in classes]
 

@@ -2,7 +2,7 @@
 
 Kryo 3 and 4 put a marker before each object that is not a boxed primitive: 0 for null, 1 for a new object, n + 2 for
 the n-th object of this stream. Kryo 5, as Storm configures it, has no references: it writes an object as often as it
-occurs. Before an object that may be null it writes a byte 0 or 1, unless the class has a null of its own.
+occurs. Before an object that may be null it writes a byte 0 or 1, unless the class has its own form of null.
 
 Two limits protect against hostile bytes: the depth of nested objects (64), and the number of objects after each
 reference is expanded.
@@ -34,7 +34,7 @@ class Kind:
     read: Reader  # reads the bytes after class and marker; returns None if they say null
     boxed: bool = False  # a boxed primitive, which never has a marker
     has_null: bool = False  # in Kryo 5 the class writes null itself, so no byte 0 or 1 precedes it
-    final: bool = False  # no class extends it, so an array of it does not name the classes of its elements
+    final: bool = False  # no class extends it, so its arrays do not name the classes of the elements
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Layout:
 
 @dataclass
 class _Seen:
-    """An object that a later reference may name. It has no value while it is being read."""
+    """An object that a later reference may point to. It has no value while it is being read."""
 
     class_name: str
     value: JavaValue | None = None
@@ -70,12 +70,12 @@ class ObjectReader:
         self._kinds: dict[str, Kind] = {}
         self._objects: list[_Seen] = []
         self._depth = 0
-        self._reached = 0  # the depth of the deepest object within the one that is being read
+        self._reached = 0  # the depth of the deepest object inside the current one
         self._count = 0
         self._most = len(data) + _MORE_OBJECTS_THAN_BYTES
 
     def whole(self) -> JavaValue:
-        """Read the one object of the stream, to the last byte."""
+        """Read the only object of the stream, to the last byte."""
         value = self.class_and_object()
         if self.bytes.remaining:
             self.bytes.fail(f"{self.bytes.remaining} bytes too many")
@@ -90,7 +90,7 @@ class ObjectReader:
         return self.object(self.kind(name))
 
     def object(self, kind: Kind, *, nullable: bool = False) -> JavaValue:
-        """Read an object after its class. `nullable`: Kryo wrote it as one that may be null."""
+        """Read an object after its class. `nullable`: whether Kryo wrote it as an object that may be null."""
         self.counted(1)
         self._depth += 1
         self._reach(self._depth)
@@ -99,7 +99,7 @@ class ObjectReader:
         return value
 
     def content(self, kind: Kind) -> JavaValue:
-        """Read what follows the class and the marker of an object."""
+        """Read the data of an object after its class and marker."""
         value = kind.read(self, kind.class_name)
         if value is None:
             self.bytes.fail(f"null where a {kind.class_name[:_LONGEST_NAME]} should be")

@@ -1,4 +1,4 @@
-"""Tells from a hash's fields and values in which form Storm stored it.
+"""Finds the form in which Storm stored a hash, from its fields and values.
 
 `detect` names the generation and judges a sample: every entry has to agree. `Recognition` judges a whole hash before a
 migration and tells Base64 text from binary data by the first of these rules that applies:
@@ -11,9 +11,9 @@ migration and tells Base64 text from binary data by the first of these rules tha
 3. No field or value is surely Base64 (by 2b, each judged alone), and one of them cannot be Base64: binary.
 
 Any other hash is refused. Binary data of Storm falls under 1, and is never Base64, because each value begins with a
-control character. So rule 2 can only mistake a hash that Storm did not write, or that lost its wrappers, and that
-consists of words of the Base64 alphabet. If no such word is padded, 2b asks that all of them decode to something that a
-serializer writes.
+control character. So rule 2 can be wrong only for a hash that Storm did not write, or that lost its wrappers, and that
+consists of words of the Base64 alphabet. If no such word is padded, 2b requires that all of them decode to the output
+of a serializer.
 """
 
 import string
@@ -30,10 +30,10 @@ from anchorbolt.storm.wrapper import Generation, unwrap
 
 # No configuration registers thirty classes, and printable characters begin at 32.
 _HIGHEST_ID = 40
-_BY_NAME = 1  # the first byte of an object whose class is named
+_BY_NAME = 1  # the first byte of an object with a named class
 _FIRST_OF_USER = 12  # the first byte of an object of the first class that the user registered
 _PRINTABLE = string.printable.encode()
-_LONG_TEXT = 6  # bytes from which on printable text is no accident
+_LONG_TEXT = 6  # bytes: printable text of this length is not by chance
 _SHOWN = 60
 
 
@@ -57,9 +57,9 @@ _STORM_1_0 = StormDecoder(Generation.STORM_1_0)
 
 
 def detect(entries: Iterable[tuple[bytes, bytes]]) -> StoredForm | None:
-    """Return the form of a hash, or None if its entries do not agree, are not Storm's, or there are none.
+    """Return the form of a hash, or None if it is empty, or its entries do not agree or are not from Storm.
 
-    `entries` are fields and values as the store has them, of a namespace or its `$prepare`, not of its `$txid`. Some
+    `entries` are stored fields and values of a namespace or its `$prepare`, not of its `$txid`. Some
     hundred are enough; `detect` reads all. The classes that Storm's configuration registered need not be known.
     """
     certain = dict.fromkeys(_FORMS, False)
@@ -74,7 +74,7 @@ def detect(entries: Iterable[tuple[bytes, bytes]]) -> StoredForm | None:
 
 
 def _is_certain(form: StoredForm, field: bytes, value: bytes) -> bool | None:
-    """Return whether an entry can only be in this form; None if it cannot be in it."""
+    """Return whether an entry can be only in this form; None if it cannot be in this form."""
     if form.base64:
         decoded = base64_text.decode(field), base64_text.decode(value)
         if decoded[0] is None or decoded[1] is None:
@@ -87,12 +87,12 @@ def _is_certain(form: StoredForm, field: bytes, value: bytes) -> bool | None:
         return None
     if form.base64:
         return bool(key_is or value_is)
-    # The keys of Storm 1.2 look like those of 1.0, and its values like an object of a user's class.
+    # The keys of Storm 1.2 look like keys of 1.0, and its values like an object of a user's class.
     return bool(value_is) and unwrap(value) is None
 
 
 def _is_kryo_3(data: bytes) -> bool | None:
-    """Return whether Kryo 3 wrote these bytes; None if an unknown registered class makes that impossible to tell."""
+    """Return whether Kryo 3 wrote these bytes; None if it is unclear because of an unknown registered class."""
     try:
         _STORM_1_0.decode_key(data)
     except UnsupportedJavaClass as unsupported:
@@ -137,7 +137,7 @@ class Recognition:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self.first: dict[str, str] = {}  # the first text of some counts, as the subject of a clause; of `odd`, a clause
+        self.first: dict[str, str] = {}  # by count, the first text as the subject of a clause; for `odd`, a clause
 
     def add(self, page: list[bytes]) -> None:
         """Take the fields and values of a page, alternating."""
@@ -179,7 +179,7 @@ class Recognition:
     def _decoded(self, text: bytes, field: bytes, whose: str = "") -> bytes | None:
         data = base64_text.decode(text)
         if data is None:
-            # A text of only Base64's characters counts as damaged Base64, any other as binary.
+            # A text with only Base64 characters counts as damaged Base64, any other text as binary.
             self._counts["foreign"] += not base64_text.looks_like_base64(text)
             self._counts["odd"] += 1
             if "odd" not in self.first:
@@ -199,11 +199,11 @@ class Recognition:
 
 
 def is_marked(text: bytes) -> bool:
-    """Return whether a Base64 text has padding or a line break, which other text hardly has by chance."""
+    """Return whether a Base64 text has padding or a line break, which are hardly ever there by chance."""
     return text.endswith((b"=", b"\n")) or b"\n" in text
 
 
 def shown_field(field: bytes) -> str:
-    """Return a field's name for a message, shortened where it is long."""
+    """Return a field's name for a message, shortened if it is long."""
     shortened = field if len(field) <= _SHOWN else field[:_SHOWN] + b"..."
     return f"field {shortened.decode('latin-1')!r}" if shortened.isascii() else f"field {shortened!r}"

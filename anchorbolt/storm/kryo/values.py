@@ -24,7 +24,7 @@ _STRING_CLASS = "java.lang.String"
 
 
 class JavaValue(OwnForm):
-    """A Java value as Storm stored it."""
+    """A Java value that Storm stored."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class JavaValue(OwnForm):
 
 @dataclass(frozen=True)
 class JavaScalar(JavaValue):
-    """A value that holds no other values; `tag` is `t` of the JSON form and says what the other fields mean."""
+    """A value without inner values; `tag` is `t` of the JSON form and sets the meaning of the other fields."""
 
     tag: str
     value: Any = None  # a char's code, a float's or double's IEEE 754 bits, an enum constant's name if known
@@ -66,7 +66,7 @@ class JavaScalar(JavaValue):
 
 
 class Tombstone(JavaScalar):
-    """Storm's mark that the key was deleted: not a value."""
+    """Storm's mark for a deleted key: not a value."""
 
     def __init__(self) -> None:
         super().__init__("tombstone")
@@ -125,7 +125,7 @@ def _enum_text(scalar: JavaScalar) -> str:
 
 
 def _float_text(scalar: JavaScalar) -> str:
-    """Return the fewest digits, but at least two, that read back as the same number, in Java's notation."""
+    """Return the shortest text, with at least two digits, that reads back as the same number, in Java's notation."""
     single = scalar.tag == "float"
     layout, size, ctype = (">f", 4, c_float) if single else (">d", 8, c_double)
     number: float = struct.unpack(layout, scalar.value.to_bytes(size, "big"))[0]

@@ -1,4 +1,4 @@
-"""The public conformance suite: what every `StateProvider` must do, as tests that its author runs by pytest.
+"""The public conformance suite: the requirements on every `StateProvider`, as tests that its author runs with pytest.
 
 ```python
 import pytest
@@ -10,8 +10,8 @@ class TestMyProvider(StateStorageConformance):
         yield MyProvider(...)
 ```
 
-The store may hold other namespaces, and need not be emptied between tests: each test writes to new namespaces whose
-names start with `conformance`. To see values in failures, call
+The store may hold other namespaces, and need not be emptied between tests: each test writes to new namespaces with
+names that start with `conformance`. To see values in failures, call
 `pytest.register_assert_rewrite("anchorbolt.testing")` in your `conftest.py`. Nothing here measures time.
 """
 
@@ -23,4 +23,4 @@ __all__ = ["StateStorageConformance"]
 
 
 class StateStorageConformance(FenceConformance, StepConformance, DataConformance):
-    """Subclass it, with a name that pytest collects, and give it a fixture `provider` that gives a `StateProvider`."""
+    """Subclass it, with a name that pytest collects, and with a fixture `provider` that returns a `StateProvider`."""

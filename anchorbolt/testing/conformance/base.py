@@ -22,23 +22,23 @@ class ConformanceBase:
 
     @pytest.fixture
     def namespace(self) -> str:
-        """The name of a namespace that nobody has used."""
+        """The name of an unused namespace."""
         return new_namespace()
 
     @pytest.fixture
     def storage(self, provider: StateProvider, namespace: str) -> Iterator[StateStorage]:
-        """An opened new namespace."""
+        """A new namespace, opened."""
         with closing(provider.open(namespace)) as storage:
             yield storage
 
 
 def new_namespace() -> str:
-    """Return a name that nobody has used."""
+    """Return an unused name."""
     return f"conformance:{uuid.uuid4().hex}-0"
 
 
 def new_attempt() -> str:
-    """Return an id that nobody has used."""
+    """Return an unused id."""
     return uuid.uuid4().hex
 
 
@@ -58,7 +58,7 @@ def stage_slice(
 
 
 def stage(storage: StateStorage, *slices: Items, attempt: str | None = None, **others: Any) -> tuple[str, Seal]:
-    """Stage an attempt of one or more slices, and return its id and seal; `others` as for `stage_slice`."""
+    """Stage an attempt of one or more slices, and return its id and seal; `others` are arguments of `stage_slice`."""
     attempt = attempt or new_attempt()
     for number, items in enumerate(slices):
         seal = stage_slice(storage, attempt, number, dict(items), **others)
@@ -82,14 +82,14 @@ def committed(storage: StateStorage, *slices: Items, fence: Fence = FIRST, txid:
 def entries(
     storage: StateStorage, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
 ) -> dict[bytes, bytes]:
-    """Return all that `scan` yields, and fail where an entry comes twice."""
+    """Return all entries that `scan` yields; fail if an entry comes twice."""
     found = [entry for page in storage.scan(attempt, page_size, at) for entry in page]
     assert len(found) == len({key for key, _ in found}), "scan yielded a key twice"
     return dict(found)
 
 
 def refused(error: type[E], call: Callable[..., object], *arguments: Any, **named: Any) -> E:
-    """Demand that a call raises `error`, and return what it raised."""
+    """Check that a call raises `error`, and return the exception."""
     with pytest.raises(error) as refusal:
         call(*arguments, **named)
     return refusal.value

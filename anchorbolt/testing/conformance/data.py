@@ -59,7 +59,7 @@ class DataConformance(ConformanceBase):
         keys = [b"key-%d" % number for number in range(_MANY)]
         before = dict.fromkeys(keys[: _MANY // 2], b"old")
         committed(storage, *_sliced(list(before.items()), slice_size))
-        # Some are changed, some deleted, some added, some left alone.
+        # Some are changed, some deleted, some added, some unchanged.
         updates = {key: None if number % 3 == 0 else b"new" for number, key in enumerate(keys) if number % 4}
         expected = {key: value for key, value in {**before, **updates}.items() if value is not None}
 

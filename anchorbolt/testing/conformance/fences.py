@@ -24,7 +24,7 @@ from anchorbolt.testing.conformance.base import (
     staged,
 )
 
-# Every step that writes; `attempt` is one that is staged and sealed for txid 1 over 0.
+# Every step that writes; `attempt` is staged and sealed for txid 1 over 0.
 _STEPS: dict[str, Callable[[StateStorage, Fence, str], object]] = {
     "raise_fence": lambda storage, fence, _: storage.raise_fence(fence),
     "stage": lambda storage, fence, _: stage_slice(
@@ -42,7 +42,7 @@ class FenceConformance(ConformanceBase):
 
     @pytest.fixture
     def attempt(self, storage: StateStorage) -> str:
-        """A namespace at txid 0 and fence (2, 3), and in it an attempt that is sealed for txid 1."""
+        """A namespace at txid 0 and fence (2, 3), with an attempt that is sealed for txid 1."""
         fence = Fence(2, 3)
         committed(storage, [(b"k", b"old")], fence=fence)
         return staged(storage, [(b"k", b"staged")], fence=fence, txid=1, base=0)

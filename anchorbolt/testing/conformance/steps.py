@@ -130,7 +130,7 @@ class StepConformance(ConformanceBase):
         found = next(pages)
         committed(storage, [(b"%d" % number, None) for number in range(3_000)], txid=1, base=0)
         refused(StaleAttempt, found.extend, (entry for page in pages for entry in page))
-        assert len(found) <= 1_500  # what had come with the first page already may be given
+        assert len(found) <= 1_500  # entries read with the first page may still be yielded
 
     def test_a_slice_that_is_added_is_seen_by_the_next_read(self, storage: StateStorage) -> None:
         attempt, _ = stage(storage, [(b"a", b"1"), (b"b", b"1")])
