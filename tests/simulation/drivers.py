@@ -170,7 +170,7 @@ class _Query(Source):
             self._world.acknowledge(self._number)
         return report
 
-    def end(self, txid: int) -> None:
+    def end_wave(self, txid: int) -> None:
         self._runner.lines, self._number = (), None
 
     def _batch(self, number: int) -> Batch:

@@ -166,8 +166,7 @@ a task that Spark ran again is held against the batch
     if sent.get(component, NOTHING) != received.get(component, NOTHING): ...
     -> if sent.get(component, NOTHING) != received.get(component, NOTHING): raise WaveFailed("", txid=txid)
 a loss counts as a try of a transactional batch
-    engine.driver.batch_tries.failed: isinstance(error, _NOT_OF_THE_BATCH)
-    -> isinstance(error, (StateError, TopologyError, ConfigError))
+    engine.driver.batch_tries.failed: isinstance(error, InfrastructureLost) and not current.suspects_tuples -> False
 hooks are tried again after a few losses only
     engine.driver.rounds.Hooks.send: losses.bear(...) -> False
 

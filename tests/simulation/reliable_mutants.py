@@ -57,7 +57,7 @@ a wave does not isolate the tuple on which a bolt raises
 a start does not look how many ackers another run has had meanwhile
     engine.sources.rich_spouts._inherit: self._plan.wiring.ackers and _ -> False
 messages are settled although their wave has failed
-    engine.sources.rich_spouts.end: self._intake = {} -> self._settle_messages(txid)
+    engine.sources.rich_spouts.end_wave: self._intake = {} -> self._settle_messages(txid)
 messages are settled before the decision
     engine.driver.rounds.prepare: spouts is not None and spouts.judge(reports)
     -> spouts is not None and (spouts.judge(reports) or spouts._settle_messages(current.txid) is not None)

@@ -20,7 +20,7 @@ from anchorbolt.errors import (
 from anchorbolt.transactional.batches.pipeline import Pipeline
 from anchorbolt.util.messages import counted
 
-_NOT_OF_THE_BATCH = (InfrastructureLost, StateError, TopologyError, ConfigError)
+_NOT_OF_THE_BATCH = (StateError, TopologyError, ConfigError)
 
 
 class BatchTries:
@@ -51,7 +51,8 @@ class BatchTries:
     def failed(self, error: AnchorboltError, current: Round) -> None:
         """Count a round's failure if the batch may have caused it. Adds advice to an error that ends the run."""
         is_first_late = error.found_late and not current.checks
-        if is_first_late or isinstance(error, _NOT_OF_THE_BATCH):
+        is_loss = isinstance(error, InfrastructureLost) and not current.suspects_tuples
+        if is_first_late or is_loss or isinstance(error, _NOT_OF_THE_BATCH):
             return
         self._failures += 1
         self._cause = error

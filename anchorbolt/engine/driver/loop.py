@@ -59,7 +59,7 @@ class WaveLoop:
         """Open the sources, after the coordinator has recovered. The loop calls `add` after each committed wave."""
         self._checkpoints, self._add, self._until_empty = checkpoints, add, until_empty
         try:
-            for source in self._sources:
+            for source in reversed(self._sources):  # a streaming query at last: it begins to work
                 source.open(checkpoints, self.wake, until_empty=until_empty)
         except BaseException as error:
             self._close(error)
@@ -91,7 +91,7 @@ class WaveLoop:
                 return Step.ENDED
         elif self._pause.is_on and (self._pause.has_ceased or self._has_run_out):
             if not self._pause.has_ceased:
-                self._rest()
+                self._idle()
                 self._pause.cease()
             return Step.WAITS
         polls = [source.poll() for source in self._sources]
@@ -103,7 +103,7 @@ class WaveLoop:
             self._checkpoints.check_not_overtaken()
             self._drain()  # a spout may be about to emit
             return Step.RAN
-        self._rest()
+        self._idle()
         return Step.WAITS
 
     def stop(self) -> bool:
@@ -171,9 +171,9 @@ class WaveLoop:
         held_s = time.monotonic() - (self._drains_since or self._held_since or math.inf)
         return all(source.has_run_out(held_s) for source in self._sources)
 
-    def _rest(self) -> None:
+    def _idle(self) -> None:
         for source in self._sources:
-            source.rest()
+            source.idle()
 
     def _run_wave(self) -> None:
         checkpoints, batch = self._checkpoints, None
@@ -185,10 +185,20 @@ class WaveLoop:
             report = summarise(wave)
             for source in self._sources:
                 report = source.settle(wave, report)
-            self._add(report, wave)
-        finally:
-            for source in self._sources:
-                source.end(checkpoints.record.txid)
+        except BaseException:
+            self._end_wave(has_failed=True)
+            raise
+        self._end_wave()
+        self._add(report, wave)
+
+    def _end_wave(self, *, has_failed: bool = False) -> None:
+        for source in self._sources:
+            try:
+                source.end_wave(self._checkpoints.record.txid)
+            except Exception:
+                if not has_failed:
+                    raise
+                _log.warning("a source could not end its part of a wave that has failed", exc_info=True)
 
     def _committed(self, batch: Batch) -> CommittedWave:
         try:

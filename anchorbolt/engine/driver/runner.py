@@ -27,7 +27,7 @@ class Runner(Protocol):
 
     @property
     def sources(self) -> Sequence[Source]:
-        """All sources of the run: see `anchorbolt.engine.driver.loop`."""
+        """The run's sources. Empty for a transactional topology, whose source is its pipeline: see `parts_of_run`."""
 
     @property
     def spouts(self) -> DriverSpouts | None:

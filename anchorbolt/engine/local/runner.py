@@ -105,7 +105,7 @@ class LocalRunner:
 
 
 class LocalProcessing:
-    """The port `anchorbolt.engine.driver.runner.Processing` on threads, each with its own workers.
+    """The port `anchorbolt.transactional.batches.pipeline.Processing` on threads, each with its own workers.
 
     The seed decides the order of the tasks within a phase, but not how the phases of several batches overlap.
     """

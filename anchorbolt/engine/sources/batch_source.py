@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,8 @@ from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.engine")
+
+_PAUSE_S = 0.1
 
 
 def pipeline_of(plan: ExecutionPlan, log: DecisionLog, folder: Folder, processing: Processing) -> Pipeline:
@@ -49,6 +52,7 @@ class BatchSource(Source):
         self._settings = plan.settings
         self._retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
         self._failures = 0  # in a row, to begin a batch
+        self._again_at = 0.0  # by `time.monotonic`: the coordinator has failed, and is not called before
         self._was_asked = False  # whether the coordinator was asked for another batch at the last poll
         self._is_draining = False
 
@@ -61,6 +65,8 @@ class BatchSource(Source):
 
         Raises the coordinator's error if its tries are used up, and at once an error that another try cannot fix.
         """
+        if time.monotonic() < self._again_at:
+            return False
         try:
             self._was_asked = self._retry.until_available(self._pipeline.fill)
         except (StateError, TopologyError, ConfigError):
@@ -71,6 +77,7 @@ class BatchSource(Source):
             if self._failures >= tries:
                 raise
             _log.warning("try %d of %d to begin a batch failed: %s", self._failures, tries, reason_of(error))
+            self._again_at = time.monotonic() + _PAUSE_S
             return False
         self._failures = 0
         return not self._pipeline.is_empty
@@ -82,7 +89,7 @@ class BatchSource(Source):
         self._pipeline.committed(wave.txid)
         is_empty = not report.tuples_out.get(self._spout_id) and not report.dead_letters
         if is_empty and not self._pipeline.can_tell:
-            self._pipeline.rest(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
+            self._pipeline.hold_back(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
         return replace(report, source_offsets_behind=self._pipeline.behind())
 
     def pause(self) -> None:

@@ -122,7 +122,7 @@ class Feeders(Source):
 
     def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
         """Settle the batches that an earlier run took."""
-        self.end(checkpoints.record.txid)
+        self.end_wave(checkpoints.record.txid)
         for each in self._spouts.values():
             each.on_feed = wake
 
@@ -155,7 +155,7 @@ class Feeders(Source):
             rows = [SourceRows(DEFAULT_STREAM, len(batch), columns)]
             yield from run_spout_task(self._plan, component, 0, current, rows)
 
-    def end(self, txid: int) -> None:
+    def end_wave(self, txid: int) -> None:
         """Forget the batches of the last decided wave, `txid`; return the batches of a later wave to their spouts."""
         for spout in self._spouts.values():
             spout.settle(txid)

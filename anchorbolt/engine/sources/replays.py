@@ -20,6 +20,7 @@ from anchorbolt.errors import SinkUnavailable
 _log = logging.getLogger("anchorbolt.engine")
 
 _LOOK_S = 1.0
+_SHARE = 20  # a look that takes 1 s is followed by 20 s without one
 
 
 class Replays(Source):
@@ -35,7 +36,7 @@ class Replays(Source):
         self._letters = store
         self._places = ("", store.location)  # the first is for a record without places
         self._next: str | None = None
-        self._looked_at = float("-inf")
+        self._look_at = float("-inf")
         self.current = ""  # the name of the letters that the current wave replays; empty if none
         self._rows: dict[TaskKey, list[SourceRows]] = {}
 
@@ -51,7 +52,7 @@ class Replays(Source):
         return dict.fromkeys(self._places, "") | {self._letters.location: self.current}
 
     def poll(self) -> bool:
-        return self._is_waiting and not self._is_held
+        return not self._is_held and self._is_waiting
 
     @property
     def is_empty(self) -> bool:
@@ -67,14 +68,15 @@ class Replays(Source):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether letters wait. Reads the store at most once a second."""
-        now = time.monotonic()
-        if self._next is None and now >= self._looked_at + _LOOK_S:
-            self._looked_at = now
+        """Whether letters wait. Reads the store at most once a second, less often if that takes long."""
+        began = time.monotonic()
+        if self._next is None and began >= self._look_at:
             try:
                 self._next = next(iter(self._letters.waiting()), None)
-            except SinkUnavailable as error:  # the next look may succeed; a wave that needs the store fails
+            except SinkUnavailable as error:  # a wave that needs it fails; that letters wait may be seen later
                 _log.warning("whether dead letters wait to be replayed cannot be seen: %s", error)
+            ended = time.monotonic()
+            self._look_at = ended + max(_LOOK_S, _SHARE * (ended - began))  # no wave runs meanwhile
         return self._next is not None
 
     def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
@@ -118,8 +120,8 @@ class Replays(Source):
             self._letters.finish(self.current)
         return report
 
-    def end(self, txid: int) -> None:
+    def end_wave(self, txid: int) -> None:
         """Forget the wave's letters; they still wait if the wave has not committed."""
         if self.current:
-            self._looked_at = float("-inf")  # more letters may wait
+            self._look_at = float("-inf")  # more letters may wait
         self.current, self._rows = "", {}

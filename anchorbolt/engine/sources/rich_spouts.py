@@ -207,7 +207,7 @@ class RichSpouts(Source):
             host.wake()
         return batch
 
-    def end(self, txid: int) -> None:
+    def end_wave(self, txid: int) -> None:
         """Forget the intake. Messages that `settle` has not handled are neither acked nor failed."""
         self._intake = {}
 
@@ -283,7 +283,7 @@ class RichSpouts(Source):
             taken_in = sum(report.tuples_in for report in self._reports if report.component in spouts)
             self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms, wave_ms))
 
-    def rest(self) -> None:
+    def idle(self) -> None:
         """Remove the acks from the record once the sources have confirmed all of them."""
         if self._checkpoints.record.acked and not self.book.awaits_sources:
             self._checkpoints.keep_acked(self.book.unconfirmed())

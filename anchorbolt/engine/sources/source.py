@@ -13,9 +13,9 @@ class Source:
     """One source of a run.
 
     ```
-    open ──▶ poll ──▶ next ──▶ rows, for each round ──▶ settle, if the wave commits ──▶ end ──▶ close ──▶ finished
-              ▲                                                                          │
-              └──────────────────────────────────────────────────────────────────────────┘
+    open ──▶ poll ──▶ next ──▶ rows, for each round ──▶ settle, if the wave commits ──▶ end_wave ──▶ close ──▶ finished
+              ▲                                                                            │
+              └────────────────────────────────────────────────────────────────────────────┘
     ```
 
     All sources are part of each wave: if `poll` of one source says that a wave is needed, `next` of all is called. The
@@ -75,7 +75,7 @@ class Source:
         """Note that the wave has committed; return its report with this source's figures."""
         return report
 
-    def end(self, txid: int) -> None:
+    def end_wave(self, txid: int) -> None:
         """Forget the data that `next` took, after `settle` or after the wave has failed.
 
         `txid` belongs to the last decision: it is the wave's txid if the wave was decided.
@@ -85,7 +85,7 @@ class Source:
         """Return the error of a failed wave, or a better one if this source knows the cause."""
         return error
 
-    def rest(self) -> None:
+    def idle(self) -> None:
         """Do postponed work. Called while no wave is needed."""
 
     def pause(self) -> None:

@@ -23,7 +23,7 @@ _POOL = "spark.scheduler.pool"
 
 
 class SparkProcessing:
-    """The port `anchorbolt.engine.driver.runner.Processing` on Spark."""
+    """The port `anchorbolt.transactional.batches.pipeline.Processing` on Spark."""
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan) -> None:
         self.session = session

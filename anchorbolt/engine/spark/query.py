@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -105,8 +105,9 @@ class QuerySource(Source):
         self._batch: Batch | None = None  # of `_given`, once `poll` has read its offsets
         self._txid = -1  # of the current wave
         self._is_settled = False  # the wave with the micro-batch has committed
+        self._yields = False  # after it: sources that need a wave without a micro-batch have their turn
         self._own_properties: Any = None  # of the loop's thread, kept while it has those of the query
-        self._closed_by: BaseException | None = None
+        self._closed_by = ""  # why the query's thread is to end
         self._has_ended = threading.Event()
         self._ended_by: Exception | None = None
         self._callback = BatchCallback(session, self.on_batch)
@@ -143,10 +144,9 @@ class QuerySource(Source):
             self._given = given
         self._wake()
         with self._changed:
-            self._changed.wait_for(lambda: self._given is not given or self._closed_by is not None)
+            self._changed.wait_for(lambda: self._given is not given or self._closed_by != "")
             if self._given is given:
-                assert self._closed_by is not None
-                raise self._closed_by
+                raise _Ended(self._closed_by)
 
     def check(self) -> None:
         if not self._has_ended.is_set() or self.is_over:
@@ -158,6 +158,9 @@ class QuerySource(Source):
     def poll(self) -> bool:
         """Return whether a micro-batch waits that has not been committed yet."""
         given = self._given
+        if self._yields:
+            self._yields = False
+            return False
         if given is None or self._is_held or self._is_draining:
             return False
         if self._batch is None:
@@ -173,7 +176,7 @@ class QuerySource(Source):
             return batch
         self._txid = record.txid + 1
         self._own_properties = _properties_here(self._session)
-        _set_properties(self._session, given.properties)
+        _work_for(given.frame.sparkSession, given.properties)
         self._source_files.check(given.batch_id, given.offsets, self._txid)
         self._give_up_removed_spouts()
         self.frame = given.frame
@@ -188,17 +191,17 @@ class QuerySource(Source):
         assert self.query is not None
         assert self._given is not None
         lag = self._lag.of(self.query, self._given.offsets)
-        self._is_settled = True
+        self._is_settled = self._yields = True
         return replace(report, source_offsets_behind=lag.offsets, source_files_waiting=lag.files)
 
-    def end(self, txid: int) -> None:
+    def end_wave(self, txid: int) -> None:
         self.frame = None
         if self._is_settled:
             self._is_settled = False
             self._give_back()
         if self._own_properties is not None:
             with suppress(*_JVM_LOST):
-                _set_properties(self._session, self._own_properties)
+                _work_for(self._session, self._own_properties)
             self._own_properties = None
 
     def explained(self, error: BaseException) -> BaseException:
@@ -235,16 +238,17 @@ class QuerySource(Source):
         """End the query, which is between two micro-batches or waits in `on_batch`."""
         with self._changed:
             is_waiting = self._given is not None
-            self._closed_by = failure or _StopRequested()
+            self._closed_by = "it was stopped" if failure is None else f"it has failed with {type(failure).__name__}"
             self._changed.notify_all()
-        if self.query is not None:
-            if not (failure and is_waiting):  # else the query ends by the error
-                with suppress(PySparkException, *_JVM_LOST):
-                    self.query.stop()
-            self._waiter.join()
-        # Remove all remains of the query from Python and the JVM.
-        self._callback.release()
-        forget_listeners(self._session)
+        try:
+            if self.query is not None:
+                if not (failure and is_waiting):  # else the query ends by the exception of `on_batch`
+                    with suppress(PySparkException, Py4JError, OSError):  # it may have ended, or lost its JVM
+                        self.query.stop()
+                self._waiter.join()
+        finally:  # remove all remains of the query from Python and the JVM
+            self._callback.release()
+            forget_listeners(self._session)
         if failure is None or self._ended_by is None or not self._failed_with_the_jvm(failure):
             return failure
         return None if self._is_draining else self._end_of_query(self._ended_by)
@@ -291,8 +295,8 @@ class QuerySource(Source):
 
     def _failed_with_the_jvm(self, failure: BaseException) -> bool:
         """Return whether the wave has failed only because the query has lost its JVM."""
-        is_lost = isinstance(self._ended_by, _JVM_LOST)
-        return is_lost and (isinstance(failure, WaveFailed) or not isinstance(failure, AnchorboltError))
+        is_of_a_wave = isinstance(failure, Exception) and not isinstance(failure, AnchorboltError)
+        return isinstance(self._ended_by, _JVM_LOST) and (is_of_a_wave or isinstance(failure, WaveFailed))
 
     def _give_up_removed_spouts(self) -> None:
         if not self._known.keeps_removed:
@@ -348,13 +352,21 @@ class QuerySource(Source):
         )
 
 
-class _StopRequested(Exception):
-    """Raised in Spark's callback so that no further wave begins. Never leaves this module."""
+class _Ended(Exception):
+    """Ends the query's thread, because no wave takes its micro-batch. The run's own error says more."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the run has ended: {why}")
 
 
 def _properties_here(session: SparkSession) -> Any:
     return session.sparkContext._jsc.sc().getLocalProperties().clone()
 
 
-def _set_properties(session: SparkSession, properties: Any) -> None:
-    session.sparkContext._jsc.sc().setLocalProperties(properties)
+def _work_for(session: SparkSession, properties: Any) -> None:
+    """Make this the active session of this thread, and give the thread local properties."""
+    context = session.sparkContext
+    if context._jsc is None:  # Spark was stopped
+        return
+    context._jsc.sc().setLocalProperties(properties)
+    SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)

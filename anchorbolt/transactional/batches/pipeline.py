@@ -84,7 +84,7 @@ class Pipeline:
         self._is_held = False  # the coordinator failed: it is called again when no batch is in flight
         self.checked = -1  # the batch that checks each emit, because a buffer was refused in an earlier try
         self.begins_no_more = False  # in a pause; the current batch still begins again if it fails
-        self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
+        self._held_back_until = 0.0  # by `time.monotonic`: no new batch begins before
         self._is_open = False
 
     def open(self, checkpoints: CheckpointCoordinator) -> None:
@@ -186,9 +186,9 @@ class Pipeline:
         behind = self._coordinator.behind(self._last_committed())
         return {} if behind is None else {self._spout_id: behind}
 
-    def rest(self, seconds: float) -> None:
+    def hold_back(self, seconds: float) -> None:
         """Begin no new batch for `seconds`."""
-        self._rests_until = time.monotonic() + seconds
+        self._held_back_until = time.monotonic() + seconds
 
     @property
     def can_tell(self) -> bool:
@@ -237,7 +237,7 @@ class Pipeline:
         is_again = metadata is not None
         if metadata is None:
             is_new = txid != self._retried
-            if is_new and (time.monotonic() < self._rests_until or not self._coordinator.is_ready(last)):
+            if is_new and (time.monotonic() < self._held_back_until or not self._coordinator.is_ready(last)):
                 return False
             metadata = self._coordinator.new_batch(last)
             if not self._coordinator.is_partitioned:

@@ -56,7 +56,7 @@ class Calls(Source):
         self.waiting = max(0, self.waiting - 1)
         return report
 
-    def end(self, txid: int) -> None:
+    def end_wave(self, txid: int) -> None:
         self.note("end")
 
     def pause(self) -> None:
@@ -181,8 +181,8 @@ def test_all_sources_are_closed_if_one_cannot_be_opened() -> None:
 
     log: list[str] = []
     with pytest.raises(Fenced):
-        opened(Calls("a", log=log), Refuses("b", log=log))
-    assert log == ["a open", "a close", "b close"]
+        opened(Refuses("a", log=log), Calls("b", log=log))
+    assert log == ["b open", "a close", "b close"]
 
 
 def test_a_source_that_fails_to_close_keeps_no_other_from_it() -> None:
@@ -234,6 +234,26 @@ def test_the_end_of_a_run_waits_for_what_is_in_flight() -> None:
     source.in_flight = False
     assert loop.step() is Step.ENDED
     assert len(spout.batches) == 1
+
+
+def test_an_error_at_the_end_of_a_wave_does_not_hide_why_it_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    class Breaks(Calls):
+        def end_wave(self, txid: int) -> None:
+            raise OSError("at the end")
+
+    loop, spout = opened(Breaks(waiting=1))
+    spout.error = WaveFailed("failed", txid=0)
+    assert loop.run() is spout.error
+    assert "at the end" in caplog.text
+
+
+def test_the_listener_of_a_wave_is_called_after_all_sources_have_ended_it() -> None:
+    source = Calls(waiting=1)
+    loop = WaveLoop([source])
+    spout: Any = FakeSpout()
+    loop.open(spout, lambda *_: source.note("told"), until_empty=False)
+    loop.step()
+    assert source.log[-3:] == ["source settle", "source end", "source told"]
 
 
 def test_a_run_that_waits_is_woken() -> None:

@@ -116,9 +116,23 @@ def test_a_micro_batch_is_part_of_one_wave_and_the_query_goes_on_once_it_has_com
     batch = query.next(DecisionRecord(), None)
     assert (batch is not None and batch.query_id, query.frame is not None) == ("query", True)
     query.settle(Mock(), WaveReport(txid=0, batch_id=0))
-    query.end(0)
+    query.end_wave(0)
     handed.join()
-    assert (handed.error, query.frame, query.poll()) == (None, None, False)
+    assert (handed.error, query.frame) == (None, None)
+    again = Handed(query, 1)
+    assert not query.poll(), "waves without a micro-batch have their turn first"
+    assert again.is_polled()
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), FENCED])
+def test_whatever_ends_the_run_an_exception_ends_the_thread_of_the_query(failure: BaseException) -> None:
+    query = Started(Mock(**{"is_committed.return_value": False}), NETWORK, with_batch=False).query
+    handed = Handed(query)
+    assert handed.is_polled()
+    assert query.close(failure) is failure
+    handed.join()
+    assert isinstance(handed.error, Exception), "py4j catches no other"
+    assert str(failure) not in str(handed.error) or not str(failure), "Spark logs it"
 
 
 def test_a_micro_batch_that_waits_in_a_pause_is_part_of_no_wave_and_is_refused_at_the_end() -> None:
