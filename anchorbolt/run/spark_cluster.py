@@ -16,12 +16,12 @@ from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import (
     build_session,
     check_options,
+    check_session,
     engine_session,
     executors_of,
     jobs_at_once,
     use_checkpoint_location,
 )
-from anchorbolt.engine.spark.session_kind import check_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations, quick_locations
 from anchorbolt.run.handle import RunHandle, WaveListener

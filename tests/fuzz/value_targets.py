@@ -11,7 +11,7 @@ from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine.task import messages
-from anchorbolt.engine.task.tally import Tally
+from anchorbolt.engine.task.messages import Tally
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
 from anchorbolt.serialization.schema import Schema, tagged

@@ -177,7 +177,7 @@ only the numbers of blobs are compared with what was sent
     engine.driver.rounds.check_round: received.get(component, NOTHING) -> \
     sent.get(component, NOTHING) if sent.get(component, NOTHING)[0] == received.get(component, NOTHING)[0] else NOTHING
 what is sent does not show the attempt
-    engine.task.tally.tally: blake2b(text.encode(), digest_size=8) -> blake2b(source.encode(), digest_size=8)
+    engine.task.messages.tally: blake2b(text.encode(), digest_size=8) -> blake2b(source.encode(), digest_size=8)
 a task may report twice
     engine.driver.rounds.check_round: if _ != report.attempt: ... -> attempts[report.task] = report.attempt
 a missing task is not noticed

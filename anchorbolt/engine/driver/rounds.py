@@ -16,8 +16,7 @@ from anchorbolt.checkpoint.ports import BatchTry, PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.engine.task.tally import NOTHING, Tally
+from anchorbolt.engine.task.messages import NOTHING, Tally, TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
 
 if TYPE_CHECKING:

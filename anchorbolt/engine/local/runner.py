@@ -33,7 +33,7 @@ from anchorbolt.transactional.batches.background import Background, Cancellation
 from anchorbolt.transactional.batches.flights import BatchDriver
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.spark.ranges import LocalRanges
+    from anchorbolt.engine.spark.processing import LocalRanges
 
 
 class TemporaryDirectory:
@@ -121,7 +121,7 @@ class LocalProcessing:
         self.start = self._background.start
         self._ranges: LocalRanges | None = None
         if isinstance(plan.graph.spouts[plan.wiring.batch_spout].spout, SparkTransactionalSpout):
-            from anchorbolt.engine.spark.ranges import LocalRanges
+            from anchorbolt.engine.spark.processing import LocalRanges
 
             self._ranges = LocalRanges(plan)
         self.session: Any = None if self._ranges is None else self._ranges.session

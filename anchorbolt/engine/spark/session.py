@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.config.settings import Settings
 from anchorbolt.config.spark_options import NO_OPTIONS, SPARK, SparkOptions
-from anchorbolt.engine.spark.session_kind import check_environment
 from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.faults.injection import FAULTS_VARIABLE
 from anchorbolt.files import local_path
@@ -28,6 +27,12 @@ from anchorbolt.topology.graph import Topology
 _log = logging.getLogger("anchorbolt.engine")
 
 MINIMUM_SPARK = (4, 1)  # the first version with `repartitionById`
+
+_CONNECT = (
+    "Anchorbolt does not run over Spark Connect: it drives the waves from the process that submits the topology, and "
+    "Spark Connect would run them in its server. "
+)
+_USE = "Use a classic session: SparkSession.builder.master(…).getOrCreate(), or a job run by spark-submit."
 
 _SETTINGS = {
     "spark.api.mode": "classic",  # the default is Spark Connect if pyspark-connect is installed
@@ -247,3 +252,21 @@ def executors_of(spark: SparkSession) -> int:
     """Return the number of executors that the session has now; 1 for a local master."""
     known: int = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()  # with the driver
     return max(1, known - 1)
+
+
+def check_session(session: object) -> None:
+    """Raise `ConfigError` for a session of Spark Connect, and for an object that is not a Spark session."""
+    if any(f"{each.__module__}.".startswith("pyspark.sql.connect.") for each in type(session).__mro__):
+        raise ConfigError(f"the session given to SparkCluster is one of Spark Connect. {_CONNECT}{_USE}")
+    if not isinstance(session, SparkSession):
+        raise ConfigError(
+            f"SparkCluster got a {type(session).__name__}, which is not a Spark session. {_USE} Without an argument, "
+            "SparkCluster builds the session itself."
+        )
+
+
+def check_environment() -> None:
+    """Raise `ConfigError` if the environment makes PySpark build sessions of Spark Connect."""
+    if "SPARK_REMOTE" in os.environ:
+        key = "SPARK_REMOTE"
+        raise ConfigError(f"the environment variable {key} is set. {_CONNECT}Unset it. {_USE}", key=key)

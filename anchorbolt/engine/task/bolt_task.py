@@ -29,8 +29,8 @@ from anchorbolt.engine.task.messages import (
     decode_message,
     encode_message,
     reported_error,
+    tally,
 )
-from anchorbolt.engine.task.tally import tally
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import InfrastructureLost, SerializationError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach

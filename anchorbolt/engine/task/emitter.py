@@ -13,7 +13,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.plan.wiring import Edge
 from anchorbolt.engine.task import messages
-from anchorbolt.engine.task.tally import NOTHING, Tally, tally
+from anchorbolt.engine.task.messages import NOTHING, Tally, tally
 from anchorbolt.engine.task.value_checks import RowChecks
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.serialization.refused_fields import refused_value

@@ -9,6 +9,7 @@ import pickle
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,6 @@ from anchorbolt import errors
 from anchorbolt.checkpoint.ports import Others, Round, TaskKey
 from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.task.executors.wrapped_bolts import TaskOutcome
-from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.metrics.registry import Measured
 from anchorbolt.serialization import pack, unpack
@@ -26,9 +26,39 @@ if TYPE_CHECKING:
     from anchorbolt.engine.plan.execution_plan import ExecutionPlan
     from anchorbolt.tracking.verdict import Failure
 
+
 _TEXT_LIMIT = 64_000
 _REPORTED_LIMIT = 500
 _ERRORS = sorted((getattr(errors, name) for name in errors.__all__), key=lambda kind: len(kind.__mro__), reverse=True)
+_MASK = (1 << 64) - 1
+
+
+class Tally(NamedTuple):
+    """A number of blobs, and a digest of their senders, the senders' attempts, and their receivers.
+
+    A task's input ends when Spark's shuffle has no more for it. To check that the input was complete, and from the
+    winning attempts, the driver compares two sums: of the blobs that all tasks sent to a component, and of the blobs
+    that its tasks received.
+    """
+
+    blobs: int = 0
+    digest: int = 0  # 64 bits; does not depend on the order of the blobs
+
+    def plus(self, other: Tally) -> Tally:
+        return Tally(self.blobs + other.blobs, (self.digest + other.digest) & _MASK)
+
+
+NOTHING = Tally()
+
+
+def tally(sent: Iterable[tuple[TaskKey, str, TaskKey, int]]) -> Tally:
+    """Add up (sending task, its attempt, receiving task, number of blobs); each pair of tasks must appear once."""
+    blobs = digest = 0
+    for (source, source_index), attempt, (receiver, index), number in sent:
+        text = f"{source} {source_index} {attempt} {receiver} {index} {number}"  # ids and attempts contain no blanks
+        blobs += number
+        digest += int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+    return Tally(blobs, digest & _MASK)
 
 
 class ReportedError(NamedTuple):

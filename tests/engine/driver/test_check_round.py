@@ -6,8 +6,7 @@ import pytest
 
 from anchorbolt.engine.driver.rounds import check_round
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.engine.task.tally import NOTHING, tally
+from anchorbolt.engine.task.messages import NOTHING, TaskReport, tally
 from anchorbolt.errors import InfrastructureLost, WaveFailed
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider

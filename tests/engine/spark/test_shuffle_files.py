@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.engine import SparkCluster
-from anchorbolt.engine.spark.shuffle_files import ShuffleFiles
+from anchorbolt.engine.spark.jobs import ShuffleFiles
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder

@@ -9,6 +9,7 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
+    NOTHING,
     Envelope,
     GaveUpMessage,
     TaskReport,
@@ -17,8 +18,8 @@ from anchorbolt.engine.task.messages import (
     encode_message,
     encode_report,
     reports_in,
+    tally,
 )
-from anchorbolt.engine.task.tally import NOTHING, tally
 from anchorbolt.errors import WaveFailed
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.contract import Fence
