@@ -242,7 +242,8 @@ class QuerySource(Source):
             self._changed.notify_all()
         try:
             if self.query is not None:
-                if not (failure and is_waiting):  # else the query ends by the exception of `on_batch`
+                ends_by_itself = self._has_ended.is_set() or (failure is not None and is_waiting)  # see `on_batch`
+                if not ends_by_itself:
                     with suppress(PySparkException, Py4JError, OSError):  # it may have ended, or lost its JVM
                         self.query.stop()
                 self._waiter.join()
