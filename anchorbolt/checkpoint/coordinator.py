@@ -215,7 +215,7 @@ class CheckpointCoordinator:
 
         Three kinds of rounds do not count: rounds that fail because the store does not answer, limited only by time;
         rounds with losses of Spark or the network, within the patience of `Losses`; and rounds that are repeated
-        without failed tuple trees, of which each leaves out some. If this raises, either nothing of the wave is
+        without failed tuple trees (each leaves out some). If this raises, either nothing of the wave is
         committed, or the wave is decided and the next `recover` commits it.
         """
         try:

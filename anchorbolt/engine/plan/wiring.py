@@ -6,7 +6,6 @@ from enum import Enum
 from itertools import count, islice
 from typing import Any, NamedTuple
 
-from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.spouts.transactional import CommitterTransactionalSpout, kind_of
 from anchorbolt.state_backends.rules import task_namespace
@@ -75,7 +74,6 @@ class Wiring:
         }
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self.stateful = (*self.stateful_bolts, *([ACKER_ID] if ackers else ()))  # all that keep state
-        self.sinks = tuple(spec.id for spec in bolts if isinstance(spec.bolt, DataFrameSink))
         self._rich_spouts = tuple(graph.rich_spouts)
         self._commits_spout = batch_spout is not None and isinstance(batch_spout.spout, CommitterTransactionalSpout)
         self._numbers = {spec.id: spec.parallelism for spec in bolts} | {

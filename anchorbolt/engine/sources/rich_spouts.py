@@ -80,11 +80,10 @@ class RichSpouts(Source):
         self._hosts = {
             task: new_host(plan, task, self._flow, clock, lambda: self._wake()) for task in plan.wiring.rich_spout_tasks
         }
-        self._components = {component: host.has_stable_ids for (component, _), host in self._hosts.items()}
         self.book = MessageBook(
             plan.run_id,
             {plan.wiring.task_id(task): task for tasks in plan.wiring.tasks.values() for task in tasks},
-            self._components,
+            {component: host.has_stable_ids for (component, _), host in self._hosts.items()},
             timeout_s=settings.tree_timeout_secs,
             excludes=plan.excludes_failed,
             max_retries=settings.max_tuple_retries if plan.keeps_dead_letters else None,
