@@ -1,6 +1,5 @@
 """The command `anchorbolt history`: prints the latest waves of a topology, and its starts and ends."""
 
-import json
 import sys
 from typing import Annotated
 
@@ -34,22 +33,22 @@ def history(
 
     The last 100 files of them are kept at the checkpoint location, across drivers.
     """
-    from anchorbolt.cli.history.text import duration_ms, line_of, plotted
+    from anchorbolt.cli.history.text import line_of, plotted
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
-    from anchorbolt.observe.history.failures import has_failed
+    from anchorbolt.observe.history.records import Wave, encoded
     from anchorbolt.observe.history.segments import read_history
 
     folder = checkpoint_folder(place, load_conf(file=conf, overrides=overrides or ()).settings)
     records = list(read_history(folder))
     if only_failed:
-        records = [each for each in records if has_failed(each)]
+        records = [each for each in records if each.has_failed]
     if slow is not None:
-        records = [each for each in records if each["kind"] == "wave" and duration_ms(each) >= slow]
+        records = [each for each in records if isinstance(each, Wave) and each.duration_ms >= slow]
     records = records[-last:]
     if as_json:
         for record in records:
-            print_line(json.dumps(record))
+            print_line(encoded(record).decode().rstrip())
         return DONE
     for line in plotted(records) if plot else map(line_of, records):
         print_line(line)
