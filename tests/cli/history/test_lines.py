@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.cli.history.text import line_of
+from anchorbolt.cli.history import line_of
 
 WAVE = {"kind": "wave", "at": 0.0, "generation": 1, "txid": 4, "rounds": 3, "total_ms": 5.0, "failed_ms": 1200.0}
 END = {"kind": "end", "at": 0.0, "generation": 1, "txid": 4, "status": "FAILED", "error": "BoltError"}

@@ -13,7 +13,7 @@ import typer
 
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option, print_error, print_line, with_exit_code
-from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_options
+from anchorbolt.cli.redis_options import RedisOptions, with_redis_options
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
@@ -138,7 +138,7 @@ def copy(
 
     The source is only read. Refused while a run holds the fence. After an interruption, run the command again.
     """
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_store
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
 

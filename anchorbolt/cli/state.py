@@ -43,8 +43,8 @@ def namespaces(
     as_json: Json = False,
 ) -> int:
     """List the namespaces of a store; with --json, one JSON object per line. Exit code 4 if one cannot be read."""
-    from anchorbolt.cli.state.text import summary_line
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import summary_line
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
 
@@ -94,8 +94,8 @@ def get(
 
     With a topology and a stateful bolt, the task that has a key is found by the key's hash.
     """
-    from anchorbolt.cli.state.text import entry_content, entry_line, print_notes
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import entry_content, entry_line, print_notes
     from anchorbolt.migration_tools.inspect.inspection import component_namespaces, get_entries, is_stored_namespace
 
     provider, settings, codecs = open_store(conf, overrides or ())
@@ -161,8 +161,8 @@ def scan(
     as_json: Json = False,
 ) -> int:
     """Show the entries of a namespace, in any order; with --json, one JSON object per line."""
-    from anchorbolt.cli.state.text import print_scan
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import print_scan
     from anchorbolt.migration_tools.inspect.inspection import scan_entries
 
     provider, _, codecs = open_store(conf, overrides or ())
@@ -195,9 +195,8 @@ def explain(
     as_json: Json = False,
 ) -> int:
     """Explain a topology's state: what is committed, what blocks the checkpoint, what the next start will do."""
-    from anchorbolt.cli.places import open_place
-    from anchorbolt.cli.state.text import report_content, report_lines
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_place, open_store
+    from anchorbolt.cli.state_text import report_content, report_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.inspect import explanation
 
@@ -239,8 +238,8 @@ def rename(
 
     If the command is interrupted, run it again; if it then says that a transaction is open, start the topology.
     """
-    from anchorbolt.cli.state.text import rename_lines
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import rename_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.renaming import rename_state
 

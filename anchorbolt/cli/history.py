@@ -1,0 +1,173 @@
+"""The commands `anchorbolt history` and `anchorbolt ui`: the latest waves of a topology, with its starts and ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anchorbolt.cli.command import Location, Overrides, RunsConf, option, print_line, with_exit_code
+from anchorbolt.cli.exit_codes import DONE
+from anchorbolt.util.messages import counted, last_line
+from anchorbolt.util.values import printable
+
+if TYPE_CHECKING:
+    from anchorbolt.observe.history.records import Record
+
+_POLL_S = 0.5
+_WIDTH = 60
+_PHASES = {"source": "·", "compute": "█", "prepare": "▓", "decide": "▒", "commit": "░"}
+
+
+@with_exit_code
+def history(
+    place: Location = None,
+    conf: RunsConf = None,
+    overrides: Overrides = None,
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="So many of the latest.")] = 40,
+    only_failed: Annotated[
+        bool,
+        typer.Option(
+            "--failed", help="Only waves with several rounds, failed messages or dead letters, and runs that failed."
+        ),
+    ] = False,
+    slow: Annotated[
+        float | None, option("--slow", min=0, metavar="MS", help="Only waves that took at least so long.")
+    ] = None,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the time of each wave, by phase.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each as a JSON object on one line, with all its fields.")
+    ] = False,
+) -> int:
+    """Print the latest waves of a topology, with its starts and ends, also while it runs and after it has ended.
+
+    The last 100 files of them are kept at the checkpoint location, across drivers.
+    """
+    from anchorbolt.cli.places import checkpoint_folder
+    from anchorbolt.config.loading import load_conf
+    from anchorbolt.observe.history.failures import has_failed
+    from anchorbolt.observe.history.segments import read_history
+
+    folder = checkpoint_folder(place, load_conf(file=conf, overrides=overrides or ()).settings)
+    records = list(read_history(folder))
+    if only_failed:
+        records = [each for each in records if has_failed(each)]
+    if slow is not None:
+        records = [each for each in records if each["kind"] == "wave" and duration_ms(each) >= slow]
+    records = records[-last:]
+    if as_json:
+        for record in records:
+            print_line(json.dumps(record))
+        return DONE
+    for line in plotted(records) if plot else map(line_of, records):
+        print_line(line)
+    if not records:
+        chosen = " of this kind" if only_failed or slow is not None else ""
+        sys.stderr.write(f"there are no records{chosen} in {folder.location}\n")
+    return DONE
+
+
+@with_exit_code
+def ui(
+    place: Location = None,
+    conf: RunsConf = None,
+    overrides: Overrides = None,
+    port: Annotated[
+        int | None, option("--ui-port", metavar="PORT", help="Port of the page; 0 chooses a free one. [default: 8080]")
+    ] = None,
+) -> int:
+    """Show the history of a topology on a page, also while another process runs it, until Ctrl-C.
+
+    It has the checkpoints, the graph and the failures. Only the page of the run itself has the figures of tasks.
+    """
+    from anchorbolt.cli.places import checkpoint_folder
+    from anchorbolt.config.loading import load_conf
+    from anchorbolt.observe.history.segments import read_history
+    from anchorbolt.ui.server import UiServer
+
+    port_set = [] if port is None else [f"topology.ui.port={port}"]
+    settings = load_conf(file=conf, overrides=[*(overrides or ()), *port_set]).settings
+    folder = checkpoint_folder(place, settings)
+    server = UiServer.of_history(folder.location, partial(read_history, folder), settings)
+    with suppress(KeyboardInterrupt):
+        print_line(f"page: {server.address}")
+        sys.stdout.flush()
+        # A signal that comes just before the thread sleeps does not wake it.
+        while not threading.Event().wait(_POLL_S):
+            pass
+    server.close()
+    return DONE
+
+
+def line_of(record: Record) -> str:
+    """Return a record as one line."""
+    from anchorbolt.observe.history.failures import first_failed
+
+    shown = f"{_time(record)}  "
+    if record["kind"] == "start":
+        return f"{shown}generation {record['generation']} {record.get('action', '')} at txid {record['txid']}"
+    if record["kind"] == "end":
+        failure = _reason(str(record.get("failure", "")).strip())
+        why = f": {record.get('error', 'error')}: {printable(failure)}" if failure else ""
+        return f"{shown}{str(record.get('status', 'ended')).lower()} at txid {record['txid']}{why}"
+    phases = record.get("phases_ms", {})
+    checkpoint = sum(phases.get(name, 0) for name in ("prepare", "decide", "commit"))
+    tuples = counted(sum(record.get("executed", {}).values()), "tuple")
+    parts = [f"wave {record['txid']}: {duration_ms(record):,.0f} ms, checkpoint {checkpoint:,.0f} ms, {tuples}"]
+    if record.get("keys_staged"):
+        parts.append(f"{counted(record['keys_staged'], 'key')} staged")
+    if record.get("rounds", 1) > 1:
+        reasons = record.get("failures")
+        why = f"the first failed: {printable(str(reasons[0]))}" if reasons else "to leave out what fails"
+        parts.append(f"{record['rounds']} rounds, all but the last in {record.get('failed_ms', 0):,.0f} ms, {why}")
+    failed = [
+        counted(record[name], noun)
+        for name, noun in (("failed", "failed message"), ("dead_letters", "dead letter"))
+        if record.get(name)
+    ]
+    if failed:
+        first = first_failed(record)
+        parts.append(" and ".join(failed) + (f", the first: {printable(first)}" if first else ""))
+    if record.get("throttled"):
+        parts.append(f"throttled: {printable(str(record['throttled']))}")
+    return shown + ", ".join(parts)
+
+
+def duration_ms(record: Record) -> float:
+    """Return the duration of a wave, including its failed rounds."""
+    return float(record.get("total_ms", 0) + record.get("failed_ms", 0))
+
+
+def _reason(text: str) -> str:
+    """Return an error's text as one line: for a user's traceback, the exception and then its origin."""
+    if not text.startswith("Traceback"):
+        return text.partition("\n")[0]
+    traceback, _, message = text.partition("\n\n")
+    return ", ".join(filter(None, (last_line(traceback), message.partition("\n")[0])))
+
+
+def plotted(records: Sequence[Record]) -> Iterator[str]:
+    """Yield a bar for each wave, with its phases in different shades, and a line for each start and end."""
+    longest = max((record.get("total_ms", 0) for record in records), default=0) or 1
+    yield "  ".join(f"{shade} {phase}" for phase, shade in _PHASES.items())
+    for record in records:
+        if record["kind"] != "wave":
+            yield line_of(record)
+            continue
+        bar, filled = "", 0.0
+        for phase, shade in _PHASES.items():
+            filled += record.get("phases_ms", {}).get(phase, 0) / longest * _WIDTH
+            bar += shade * (round(filled) - len(bar))
+        again = f"  {record['rounds']} rounds" if record.get("rounds", 1) > 1 else ""
+        yield f"{_time(record)}  {record['txid']:>8}  {bar:<{_WIDTH}}  {record.get('total_ms', 0):>8,.0f} ms{again}"
+
+
+def _time(record: Record) -> str:
+    return datetime.fromtimestamp(record["at"]).astimezone().isoformat(" ", "seconds")
