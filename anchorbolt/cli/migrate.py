@@ -20,7 +20,7 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
 from anchorbolt.storm.kryo.stored_form import Content
 
 if TYPE_CHECKING:
-    from anchorbolt.migration_tools.copy.copying import CopyReport
+    from anchorbolt.migration_tools.copy import CopyReport
 
 EXIT_CODES = (
     "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
@@ -140,7 +140,7 @@ def copy(
     """
     from anchorbolt.cli.places import open_store
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
+    from anchorbolt.migration_tools.copy import copy_namespace, copy_topology
 
     if (topology is None) == (namespace is None):
         raise ConfigError("give either --topology NAME or --namespace NAME")

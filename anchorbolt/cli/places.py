@@ -9,7 +9,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import ConfigError
 from anchorbolt.files import Folder, local_path, open_folder
-from anchorbolt.migration_tools.inspect.decoding import Codecs
+from anchorbolt.migration_tools.entries import Codecs
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 

@@ -46,7 +46,7 @@ def namespaces(
     from anchorbolt.cli.places import open_store
     from anchorbolt.cli.state_text import summary_line
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
+    from anchorbolt.migration_tools.entries import namespace_summaries
 
     if topology is not None and prefix:
         raise ConfigError("--topology and --prefix exclude each other. Give one.")
@@ -96,7 +96,7 @@ def get(
     """
     from anchorbolt.cli.places import open_store
     from anchorbolt.cli.state_text import entry_content, entry_line, print_notes
-    from anchorbolt.migration_tools.inspect.inspection import component_namespaces, get_entries, is_stored_namespace
+    from anchorbolt.migration_tools.entries import component_namespaces, get_entries, is_stored_namespace
 
     provider, settings, codecs = open_store(conf, overrides or ())
     namespaces = [place]
@@ -163,11 +163,11 @@ def scan(
     """Show the entries of a namespace, in any order; with --json, one JSON object per line."""
     from anchorbolt.cli.places import open_store
     from anchorbolt.cli.state_text import print_scan
-    from anchorbolt.migration_tools.inspect.inspection import scan_entries
+    from anchorbolt.migration_tools.entries import scan_entries
 
     provider, _, codecs = open_store(conf, overrides or ())
     if codec is ScanCodec.STORM_KRYO:
-        from anchorbolt.migration_tools.inspect.storm_state import StormOptions, scan_storm
+        from anchorbolt.migration_tools.storm_state import StormOptions, scan_storm
 
         classes = registered or []
         of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
@@ -198,7 +198,7 @@ def explain(
     from anchorbolt.cli.places import open_place, open_store
     from anchorbolt.cli.state_text import report_content, report_lines
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.migration_tools.inspect import explanation
+    from anchorbolt.migration_tools import explanation
 
     provider, settings, codecs = open_store(conf, overrides or ())
     prefix = settings.namespace_prefix_of(topology)

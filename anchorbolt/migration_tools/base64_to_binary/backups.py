@@ -2,9 +2,14 @@
 
 from anchorbolt.migration_tools.base64_to_binary.comparison import Comparison, compare
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
-from anchorbolt.migration_tools.base64_to_binary.names import DROPPED, UNDONE_SUFFIX, backup_of, txid_of
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult, NamespaceResult
-from anchorbolt.migration_tools.base64_to_binary.watched_namespace import WatchedNamespace
+from anchorbolt.migration_tools.base64_to_binary.watched_namespace import (
+    DROPPED,
+    UNDONE_SUFFIX,
+    WatchedNamespace,
+    backup_of,
+    txid_of,
+)
 from anchorbolt.state_backends.redis.storm_hashes import shown
 
 

@@ -4,8 +4,8 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 
+from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, Unfit, Wrapper
-from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis.storm_hashes import FieldsAndValues, RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content, shown_field
 

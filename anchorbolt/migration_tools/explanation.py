@@ -16,10 +16,9 @@ from anchorbolt.checkpoint.startup import startup_problems
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.files import Folder
-from anchorbolt.migration_tools.inspect.decoding import Codecs
-from anchorbolt.migration_tools.inspect.inspection import measured
-from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, known_namespaces, read_topology
-from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.migration_tools import Progress
+from anchorbolt.migration_tools.entries import Codecs, measured
+from anchorbolt.migration_tools.topology_snapshot import TopologySnapshot, known_namespaces, read_topology
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import prefix_of
