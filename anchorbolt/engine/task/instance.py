@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.base import BaseStatefulBolt
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BatchOutputCollector
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
