@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anchorbolt.cli.command import Location, Overrides, RunsConf, option, print_line, with_exit_code
+from anchorbolt.cli.command import Conf, Location, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.util.messages import counted, last_line
 from anchorbolt.util.values import printable
@@ -29,7 +29,7 @@ _PHASES = {"source": "·", "compute": "█", "prepare": "▓", "decide": "▒", 
 @with_exit_code
 def history(
     place: Location = None,
-    conf: RunsConf = None,
+    conf: Conf = None,
     overrides: Overrides = None,
     last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="So many of the latest.")] = 40,
     only_failed: Annotated[
@@ -77,7 +77,7 @@ def history(
 @with_exit_code
 def ui(
     place: Location = None,
-    conf: RunsConf = None,
+    conf: Conf = None,
     overrides: Overrides = None,
     port: Annotated[
         int | None, option("--ui-port", metavar="PORT", help="Port of the page; 0 chooses a free one. [default: 8080]")

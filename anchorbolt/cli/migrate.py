@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anchorbolt.cli import exit_codes
-from anchorbolt.cli.command import App, option, print_error, print_line, with_exit_code
+from anchorbolt.cli.command import App, Json, option, print_error, print_line, with_exit_code
 from anchorbolt.cli.redis_options import RedisOptions, with_redis_options
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools import base64_to_binary as tool
@@ -132,7 +132,7 @@ def copy(
         bool, option("--with-custom-states", help="The custom states of the topology were copied by hand.")
     ] = False,
     dry_run: Annotated[bool, option("--dry-run", help="Check and print what would be copied; write nothing.")] = False,
-    as_json: Annotated[bool, option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> int:
     """Copy state from one provider to another, and compare both by count and checksum.
 

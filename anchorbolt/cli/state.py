@@ -3,28 +3,16 @@
 import json
 import sys
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from anchorbolt.cli.command import App, option, print_line, with_exit_code
+from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
 
 app = App("Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state.")
-
-Conf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the run, YAML or JSON.")]
-Overrides = Annotated[
-    list[str] | None,
-    option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set one key, overriding the file. Not for passwords: use passwordEnv or passwordFile.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class ScanCodec(str, Enum):
