@@ -186,13 +186,13 @@ def explain(
     from anchorbolt.cli.places import open_place, open_store
     from anchorbolt.cli.state_text import report_content, report_lines
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.migration_tools import explanation
+    from anchorbolt.migration_tools.topology_inspection import explain as explained
 
     provider, settings, codecs = open_store(conf, overrides or ())
     prefix = settings.namespace_prefix_of(topology)
     folder = open_place(settings.checkpoint_location_of(topology))
     with shown_progress(wanted=not quick) as progress:
-        report = explanation.explain(provider, topology, prefix, codecs, folder, measure=not quick, progress=progress)
+        report = explained(provider, topology, prefix, codecs, folder, measure=not quick, progress=progress)
     place = provider.describe()
     lines = [json.dumps(report_content(report, place), indent=2)] if as_json else report_lines(report, place)
     print_line("\n".join(lines))

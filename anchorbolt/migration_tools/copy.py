@@ -24,7 +24,7 @@ from anchorbolt.checkpoint.state_machine import Action, Phase
 from anchorbolt.errors import ConfigError, MigrationRefused
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy_steps import CopiedNamespace, claimed, copied_namespace, moved, rewriting
-from anchorbolt.migration_tools.topology_snapshot import TopologySnapshot, known_namespaces, read_topology
+from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, known_namespaces, read_topology
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import prefix_of
 

@@ -18,8 +18,15 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.errors import ConfigError, SerializationError, StateCorrupted, StateError, StateRegressed
 from anchorbolt.migration_tools import Progress
-from anchorbolt.serialization.codecs import Codec, JsonCodec, JsonKeyCodec, MsgpackCodec, MsgpackKeyCodec
-from anchorbolt.serialization.schema import FIRST_VERSION, untagged
+from anchorbolt.serialization.codecs import (
+    FIRST_VERSION,
+    Codec,
+    JsonCodec,
+    JsonKeyCodec,
+    MsgpackCodec,
+    MsgpackKeyCodec,
+    untagged,
+)
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import is_namespace, task_namespace

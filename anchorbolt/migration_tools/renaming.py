@@ -21,7 +21,7 @@ from anchorbolt.errors import Fenced, MigrationRefused
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy import check_source
 from anchorbolt.migration_tools.copy_steps import slices_of
-from anchorbolt.migration_tools.topology_snapshot import TopologySnapshot, read_topology
+from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.streams.declaration import check_name

@@ -3,14 +3,13 @@
 import contextlib
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import chain
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
 from anchorbolt.migration_tools import Progress
-from anchorbolt.migration_tools.base64_to_binary.comparison import pages_of
-from anchorbolt.migration_tools.base64_to_binary.results import HashResult, NamespaceResult
+from anchorbolt.migration_tools.base64_to_binary.conversion import HashResult, NamespaceResult
 from anchorbolt.state_backends.redis.storm_hashes import FieldsAndValues, HashConnection, RedisHashes, shown
 from anchorbolt.storm.base64_text import with_any_line_breaks
 from anchorbolt.storm.kryo.stored_form import Content, shown_field
@@ -194,3 +193,12 @@ class WatchedNamespace(ExitStack):
         """Remove temporary hashes. If Redis cannot be reached, the next run removes them."""
         with contextlib.suppress(AnchorboltError):
             self._hashes.remove(self.temporary)
+
+
+def pages_of(hashes: RedisHashes, key: bytes, progress: Progress, step: str) -> Generator[FieldsAndValues, None, None]:
+    """Yield the pages of a hash; report each after the caller has processed it. Close it if it is not finished."""
+    with hashes.connection(key) as reader:
+        progress.begin(step, reader.length(key))
+        for page in reader.pages(key):
+            yield page
+            progress.advance(len(page) // 2)

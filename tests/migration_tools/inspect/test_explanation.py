@@ -17,8 +17,13 @@ from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.entries import Codecs
-from anchorbolt.migration_tools.explanation import TopologyReport, explain, judge
-from anchorbolt.migration_tools.topology_snapshot import TopologySnapshot, read_topology
+from anchorbolt.migration_tools.topology_inspection import (
+    TopologyReport,
+    TopologySnapshot,
+    explain,
+    judge,
+    read_topology,
+)
 from anchorbolt.serialization import JsonCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider

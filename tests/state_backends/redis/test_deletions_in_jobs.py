@@ -15,7 +15,7 @@ from anchorbolt.faults.points import PointReached, observe
 from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.copy import copy_topology
 from anchorbolt.migration_tools.entries import namespace_summaries
-from anchorbolt.migration_tools.explanation import explain
+from anchorbolt.migration_tools.topology_inspection import explain
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
