@@ -11,8 +11,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar, cast, overload
 
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
-from anchorbolt.serialization.codecs import Codec, MsgpackCodec, MsgpackKeyCodec
-from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
+from anchorbolt.serialization.codecs import SINGLE_SCHEMA, Codec, MsgpackCodec, MsgpackKeyCodec, Schema
 from anchorbolt.state_backends.attempt import SLICE_UPDATES, AttemptView, TaskNamespace
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateStorage

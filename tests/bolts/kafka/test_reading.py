@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anchorbolt.bolts.kafka.messages import outbox_schema
-from anchorbolt.bolts.kafka.reading import messages_of
+from anchorbolt.bolts.kafka.publisher import messages_of
 from anchorbolt.bolts.sink import SinkFile
 
 GROUPS, ROWS, VALUE = 60, 1000, b"x" * 500

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from anchorbolt.cli.history.text import line_of
+from anchorbolt.cli.history import line_of
 from anchorbolt.observe.history.records import End, FailedMessage, Letter, Record, Wave
 
 WAVE = Wave(at=0.0, generation=1, txid=4, rounds=3, total_ms=5.0, failed_ms=1200.0)

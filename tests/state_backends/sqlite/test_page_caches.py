@@ -7,7 +7,7 @@ import pytest
 
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.sqlite import SqliteStateProvider, database_file
-from anchorbolt.state_backends.sqlite.page_caches import PageCaches
+from anchorbolt.state_backends.sqlite.database_file import PageCaches
 
 
 class File:

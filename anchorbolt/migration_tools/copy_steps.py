@@ -7,11 +7,21 @@ from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
+from typing import NamedTuple
 
-from anchorbolt.errors import MigrationRefused
-from anchorbolt.migration_tools.copy.keys import Page, rewriting
-from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends import contract
+from anchorbolt.errors import MigrationRefused, SerializationError
+from anchorbolt.migration_tools import Progress
+from anchorbolt.serialization.codecs import Codec, JsonKeyCodec, MsgpackKeyCodec
+from anchorbolt.state_backends.contract import (
+    Fence,
+    NamespaceHead,
+    SizeLimits,
+    StagedSlice,
+    StateProvider,
+    StateStorage,
+)
+from anchorbolt.state_backends.encoding import older_header
+from anchorbolt.util.messages import shortened
 
 _SLICE_BYTES = 4 << 20
 _SLICE_ENTRIES = 1000
@@ -56,20 +66,20 @@ class CopiedNamespace:
     was_there: bool = False  # whether an earlier copy had finished this namespace; it was compared again
 
 
-def claimed(storage: contract.StateStorage, generation: int) -> contract.Fence:
+def claimed(storage: StateStorage, generation: int) -> Fence:
     """Claim a new generation that is not below `generation`."""
     if storage.head().fence.generation < generation - 1:
-        storage.raise_fence(contract.Fence(generation - 1, 0))
+        storage.raise_fence(Fence(generation - 1, 0))
     return storage.claim()
 
 
 def copied_namespace(
-    source: contract.StateProvider,
-    target: contract.StateProvider,
+    source: StateProvider,
+    target: StateProvider,
     namespace: str,
-    head: contract.NamespaceHead,
-    found: contract.NamespaceHead,
-    fence: contract.Fence,
+    head: NamespaceHead,
+    found: NamespaceHead,
+    fence: Fence,
     progress: Progress,
 ) -> CopiedNamespace:
     """Copy one namespace, unless an earlier copy has finished it, and compare both sides.
@@ -91,7 +101,7 @@ def copied_namespace(
             nothing: list[tuple[bytes, bytes]] = []  # a namespace without entries is staged too
             pages = keys.pages(reader, _SLICE_ENTRIES, writer, head.winner)
             for number, entries in enumerate(chain([nothing], slices_of(namespace, pages, writer.limits))):
-                staged = contract.StagedSlice(
+                staged = StagedSlice(
                     fence, head.committed, head.winner, found.committed, number, dict(entries), keys.header
                 )
                 seal = writer.stage(staged)
@@ -116,7 +126,7 @@ def copied_namespace(
     )
 
 
-def slices_of(namespace: str, pages: Iterable[Page], limits: contract.SizeLimits | None) -> Iterator[Page]:
+def slices_of(namespace: str, pages: Iterable[Page], limits: SizeLimits | None) -> Iterator[Page]:
     """Yield entries in parts of some MiB. Raises `MigrationRefused` if one is too large for `limits`."""
     for page in pages:
         entries: Page = []
@@ -144,10 +154,69 @@ def _digest(pages: Iterable[Page], progress: Progress) -> Digest:
     return digest
 
 
-def moved(source: contract.StateProvider, target: contract.StateProvider, what: str) -> MigrationRefused:
+def moved(source: StateProvider, target: StateProvider, what: str) -> MigrationRefused:
     """Return the error for a source that changed during the copy."""
     return MigrationRefused(
         f"a run wrote to {what} in {source.describe()} during the copy. No decision record was written to "
         f"{target.describe()}, so that no run can start there. Stop the run, delete the copied namespaces, and copy "
         "again."
     )
+
+
+_CODECS: dict[str, Codec] = {
+    older_header(f"keys {codec.header}, "): codec for codec in (MsgpackKeyCodec(), JsonKeyCodec())
+}
+
+Page = list[tuple[bytes, bytes]]
+
+
+class Rewriting(NamedTuple):
+    """How the keys of one namespace are copied: see docs/decisions/equal-keys.md on keys of older namespaces."""
+
+    namespace: str
+    header: str  # of the copy
+    codec: Codec | None  # None if the keys stay as they are
+
+    def pages(self, reader: StateStorage, page_size: int, written: StateStorage | None, attempt: str) -> Iterator[Page]:
+        """Yield the entries in the form of the copy.
+
+        With `written`, the namespace with the staged part of the copy, raise `MigrationRefused` for a key that was
+        stored under two spellings.
+        """
+        for page in reader.scan(page_size=page_size):
+            keys = [self._rewritten(key) for key, _ in page]
+            changed = {new: old for new, (old, _) in zip(keys, page, strict=True) if new != old}
+            if written is not None and changed:
+                self._check_single(keys, changed, reader, written, attempt)
+            yield list(zip(keys, (value for _, value in page), strict=True))
+
+    def _rewritten(self, key: bytes) -> bytes:
+        if self.codec is None:
+            return key
+        try:
+            return self.codec.encode(self.codec.decode(key))
+        except SerializationError as error:
+            raise MigrationRefused(f"{self.namespace}: a key cannot be rewritten: {error.message}") from error
+
+    def _check_single(
+        self, keys: list[bytes], changed: dict[bytes, bytes], reader: StateStorage, written: StateStorage, attempt: str
+    ) -> None:
+        assert self.codec is not None, "keys change only where a codec rewrites them"
+        rewritten = list(changed)
+        twins = zip(rewritten, reader.get_many(rewritten), written.get_many(rewritten, attempt), strict=True)
+        stored_twice = [key for key, *values in twins if values != [None, None] or keys.count(key) > 1]
+        for key in stored_twice:
+            raise MigrationRefused(
+                f"{self.namespace}: the key {shortened(self.codec.decode(key))} is stored under several spellings, one "
+                f"of which is {shortened(self.codec.decode(changed[key]))}. Nothing is committed at the target. Put "
+                "their values together under one of them, with the version of Anchorbolt that wrote them, and copy "
+                "again."
+            )
+
+
+def rewriting(namespace: str, header: str) -> Rewriting:
+    """Return how the keys of a namespace with this format header are copied."""
+    for older, codec in _CODECS.items():
+        if header.startswith(older):
+            return Rewriting(namespace, header.replace(older, f"keys {codec.header}, ", 1), codec)
+    return Rewriting(namespace, header, None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anchorbolt.cli.command import App, Overrides, option, print_line, with_exit_code
+from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.messages import counted
@@ -23,8 +23,6 @@ Place = Annotated[
         metavar="PLACE", show_default=False, help="The run's topology.dead.letter: a directory, or redis-stream:KEY."
     ),
 ]
-Conf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the run; says where Redis is.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")

@@ -9,11 +9,10 @@ from typing import Any
 from anchorbolt.checkpoint.decision_log import is_record_namespace
 from anchorbolt.cli.command import print_line
 from anchorbolt.cli.work_progress import shown_progress
-from anchorbolt.migration_tools.inspect.decoding import Entry
-from anchorbolt.migration_tools.inspect.explanation import NamespaceReport, TopologyReport
-from anchorbolt.migration_tools.inspect.inspection import NamespaceSummary
+from anchorbolt.migration_tools.entries import Entry, NamespaceSummary
 from anchorbolt.migration_tools.renaming import RenameReport
-from anchorbolt.serialization.schema import FIRST_VERSION
+from anchorbolt.migration_tools.topology_inspection import NamespaceReport, TopologyReport
+from anchorbolt.serialization.codecs import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED
 from anchorbolt.util.messages import counted
 from anchorbolt.util.values import as_json, as_text

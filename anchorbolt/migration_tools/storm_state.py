@@ -10,7 +10,7 @@ from itertools import chain, islice
 
 from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.errors import ConfigError, MigrationRefused, SerializationError, StateError
-from anchorbolt.migration_tools.inspect.decoding import Decoded, Entry
+from anchorbolt.migration_tools.entries import Decoded, Entry
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.redis import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.redis.errors import Advice

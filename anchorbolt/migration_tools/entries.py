@@ -1,25 +1,102 @@
 """Lists the namespaces of a store, and reads some or all entries of a namespace. No fence is raised.
 
-Entries are read in pages, so the size of a namespace does not matter.
+Entries are read in pages, so the size of a namespace does not matter. Keys and values are decoded with the codecs that
+the namespace's format header names. If no known codec can decode a key or value, the result keeps the bytes and the
+reason. Values are unpickled only if the configuration chooses pickle: unpickling runs code, and anyone who can write to
+the store may have written it.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from typing import Any
 
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
-from anchorbolt.errors import ConfigError, StateCorrupted, StateError, StateRegressed
-from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, EntryDecoder
-from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.errors import ConfigError, SerializationError, StateCorrupted, StateError, StateRegressed
+from anchorbolt.migration_tools import Progress
+from anchorbolt.serialization.codecs import (
+    FIRST_VERSION,
+    Codec,
+    JsonCodec,
+    JsonKeyCodec,
+    MsgpackCodec,
+    MsgpackKeyCodec,
+    untagged,
+)
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
+from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import is_namespace, task_namespace
 from anchorbolt.streams.hashing import destination_of, stable_hash
+from anchorbolt.tracking.stored_trees import OpenTreeCodec, RootCodec
 from anchorbolt.util.messages import did_you_mean
 from anchorbolt.util.values import key_from_text
 
 _NAMES_COMPARED = 10_000
+_HEADER = re.compile(r"keys (\S+), values (\S+)")
+
+
+@dataclass(frozen=True)
+class Codecs:
+    keys: Codec
+    values: Codec
+
+
+@dataclass(frozen=True)
+class Decoded:
+    data: bytes  # as stored
+    value: Any = None
+    problem: str = ""  # why it could not be decoded; empty if it was
+    version: int = FIRST_VERSION  # schema version of a value
+
+    @property
+    def shown(self) -> Any:
+        """The value, or the stored bytes if they could not be decoded."""
+        return self.data if self.problem else self.value
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry; `value` is None for a key without a value."""
+
+    key: Decoded
+    value: Decoded | None
+    prepared: bool | None = None  # for an entry of Storm: whether it is in `ns$prepare`
+
+
+class EntryDecoder:
+    """Decodes the entries of one namespace; `notes` say why keys or values cannot be decoded."""
+
+    def __init__(self, namespace: str, header: str, configured: Codecs) -> None:
+        self._namespace = namespace
+        self._keys: Codec | str = configured.keys
+        self._values: Codec | str = configured.values
+        if match := _HEADER.fullmatch(header):
+            self._keys = _codec(match[1], configured.keys, "key")
+            self._values = _codec(match[2], configured.values, "value")
+        elif header:  # without a header, the namespace has no entries yet
+            self._keys = self._values = f"the namespace has the unknown format header {header!r}"
+            if header == CUSTOM_HEADER:
+                self._keys = self._values = "the namespace belongs to a custom state, and has no entries"
+        self.notes = tuple(dict.fromkeys(each for each in (self._keys, self._values) if isinstance(each, str)))
+
+    def entry(self, key: bytes, value: bytes | None) -> Entry:
+        """Decode an entry without applying `upcast`."""
+        shown_value = None if value is None else _decoded(self._values, value, is_tagged=True)
+        return Entry(_decoded(self._keys, key, is_tagged=False), shown_value)
+
+    def key_bytes(self, key: Any) -> bytes:
+        """Encode a key. Raises `StateError` if the codec is unknown, `UnsupportedValue` if it cannot be a key."""
+        if isinstance(self._keys, str):
+            raise StateError(
+                f"{self._namespace}: {self._keys}. Give the stored key in hexadecimal digits, with --hex.",
+                namespace=self._namespace,
+            )
+        encoding = EntryEncoding(self._namespace, self._keys, MsgpackCodec())
+        return encoding.key_bytes([encoding.cache_key(key)])[0]
 
 
 @dataclass(frozen=True)
@@ -154,3 +231,32 @@ def _from_hex(text: str) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         raise ConfigError(f"{text!r} is not hexadecimal: two digits a byte, as in 'a56170706c65'.") from None
+
+
+def _codec(named: str, configured: Codec, what: str) -> Codec | str:
+    """Return the codec of a name, or the reason why none is known."""
+    ours = (MsgpackKeyCodec(), MsgpackCodec(), JsonKeyCodec(), JsonCodec(), RootCodec(), OpenTreeCodec())
+    for codec in (configured, *ours):
+        if named == codec.header:
+            return codec
+    if named.startswith("pickle/"):
+        return (
+            "its values are pickles, which can run code: they are shown as bytes, unless the given configuration sets "
+            "valueSerializerClass to pickle"
+        )
+    return (
+        f"its {what}s were written by {named!r}, but {what}SerializerClass in the given configuration is "
+        f"{configured.header!r}"
+    )
+
+
+def _decoded(codec: Codec | str, data: bytes, *, is_tagged: bool) -> Decoded:
+    version, encoded = FIRST_VERSION, data
+    try:
+        if is_tagged:
+            version, encoded = untagged(data)
+        if isinstance(codec, str):
+            return Decoded(data, problem=codec, version=version)
+        return Decoded(data, codec.decode(encoded), version=version)
+    except SerializationError as error:
+        return Decoded(data, problem=str(error), version=version)

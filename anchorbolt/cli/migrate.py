@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anchorbolt.cli import exit_codes
-from anchorbolt.cli.command import App, option, print_error, print_line, with_exit_code
-from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_options
+from anchorbolt.cli.command import App, Json, option, print_error, print_line, with_exit_code
+from anchorbolt.cli.redis_options import RedisOptions, with_redis_options
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
 from anchorbolt.storm.kryo.stored_form import Content
 
 if TYPE_CHECKING:
-    from anchorbolt.migration_tools.copy.copying import CopyReport
+    from anchorbolt.migration_tools.copy import CopyReport
 
 EXIT_CODES = (
     "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
@@ -132,15 +132,15 @@ def copy(
         bool, option("--with-custom-states", help="The custom states of the topology were copied by hand.")
     ] = False,
     dry_run: Annotated[bool, option("--dry-run", help="Check and print what would be copied; write nothing.")] = False,
-    as_json: Annotated[bool, option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> int:
     """Copy state from one provider to another, and compare both by count and checksum.
 
     The source is only read. Refused while a run holds the fence. After an interruption, run the command again.
     """
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_store
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
+    from anchorbolt.migration_tools.copy import copy_namespace, copy_topology
 
     if (topology is None) == (namespace is None):
         raise ConfigError("give either --topology NAME or --namespace NAME")

@@ -1,31 +1,167 @@
-"""A consumer of a consumer group of one Redis stream: its commands, and the creation of a missing group.
-
-A command is run once: after a lost reply, the caller finds its effect in the consumer's own pending entries.
-"""
+"""Reads Redis streams: the ids of entries, ranges of entries without a consumer group, and the consumers of a group."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from anchorbolt.errors import StateError
+from anchorbolt.errors import ConfigError, SourceUnavailable, StateError
 from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.client import RedisClient
-from anchorbolt.state_backends.redis.stream_entries import FIRST, Entry, advice_for, id_parts, next_id, no_stream
+from anchorbolt.state_backends.redis.errors import Advice
 
 _log = logging.getLogger("anchorbolt.spouts")
 
+Entry = tuple[str, dict[bytes, bytes]]
+"""An entry's id, and its fields. An entry that was deleted while it was pending has no fields."""
+
+FIRST = "0-0"
+"""Position before the first entry: no entry has this id or a lower one."""
+
+_LARGEST_PART = 2**64 - 1
+_WRONG_TYPE = "WRONGTYPE"
+
+
+def id_parts(id: str) -> tuple[int, int]:
+    """Return the two numbers of an id, by which Redis orders entries."""
+    first, _, second = id.partition("-")
+    return int(first), int(second or 0)
+
+
+def next_id(id: str) -> str:
+    """Return the lowest id after this one. Redis before 6.2 has no exclusive ranges."""
+    first, second = id_parts(id)
+    return f"{first}-{second + 1}" if second < _LARGEST_PART else f"{first + 1}-0"
+
+
+def advice_for(commands: str) -> Advice:
+    """Return the parts of messages for a spout that runs these commands."""
+    return Advice(
+        use_server="pass host and port instead of nodes",
+        use_cluster="pass its nodes instead of host and port",
+        commands=commands,
+        key=None,
+        unavailable=SourceUnavailable,
+    )
+
+
+def no_stream(address: RedisAddress, key: str, refusal: str) -> ConfigError | None:
+    """Return the error if Redis refused the key because it is not a stream; None for any other refusal."""
+    if _WRONG_TYPE not in refusal:
+        return None
+    return ConfigError(
+        f"{address} has something else than a stream under the key {key!r} ({refusal}). Name a stream, or a key that "
+        "is free."
+    )
+
+
+LAST = "+"
+"""End of a range: the largest possible id."""
+
+_ADVICE_ON_RANGES = advice_for("XRANGE, XINFO")
+_ADVICE_ON_GROUPS = advice_for("XREADGROUP, XACK, XCLAIM, XPENDING, XGROUP, XINFO, XRANGE")
 _NO_GROUP, _EXISTS, _NO_KEY = "NOGROUP", "BUSYGROUP", "no such key"
-_ADVICE = advice_for("XREADGROUP, XACK, XCLAIM, XPENDING, XGROUP, XINFO, XRANGE")
+
+
+@dataclass(frozen=True)
+class StreamEnd:
+    """The end of a stream, after a position.
+
+    Attributes:
+        has_more: Whether there is an entry after the position.
+        last_id: The highest id that the stream has ever had; None if the stream is missing, or the id was not
+            requested.
+    """
+
+    has_more: bool
+    last_id: str | None
+
+
+class StreamRanges:
+    """Streams of one server or cluster. A missing stream counts as empty.
+
+    Connects on first use. Methods raise `SourceUnavailable` if Redis does not answer, and `ConfigError` if a key is not
+    a stream or the login was refused. They may be repeated.
+    """
+
+    def __init__(self, address: RedisAddress) -> None:
+        """Raises `ConfigError` if a file of TLS cannot be read."""
+        self._client = RedisClient(address, _ADVICE_ON_RANGES)
+
+    def __str__(self) -> str:
+        return str(self._client.address)
+
+    def read(self, key: str, first: str, last: str, most: int) -> list[Entry]:
+        """Return the entries from one id to another, both included, but at most the first `most` of them."""
+        return [(id.decode(), fields) for id, fields in self._run(key, *_range(key, first, last, most))]
+
+    def last_id(self, key: str) -> str | None:
+        """Return the highest id that the stream has ever had, even if deleted; None if the stream is missing."""
+        with suppress(_StreamMissing):
+            return _last_id(self._run(key, *_information(key)))
+        return None
+
+    def ends(self, positions: Mapping[str, str], *, with_last_ids: bool) -> dict[str, StreamEnd]:
+        """Check many streams in one round trip to each server.
+
+        A stream that has moved to another server costs one more; with last ids, a missing stream does too.
+
+        Args:
+            positions: The id after which to check, for each key.
+            with_last_ids: Whether to ask for last ids. It is not read for a stream with the position `FIRST`.
+        """
+        asked = [key for key, position in positions.items() if with_last_ids and position != FIRST]
+        commands = [_range(key, next_id(position), LAST, 1) for key, position in positions.items()]
+        replies = self._client.at_once(commands + [_information(key) for key in asked])
+        last_ids = {
+            key: self.last_id(key) if found is None else _last_id(found)
+            for key, found in zip(asked, replies[len(commands) :], strict=True)
+        }
+        ends = {}
+        for (key, _), command, found in zip(positions.items(), commands, replies, strict=False):
+            has_more = bool(self._run(key, *command) if found is None else found)
+            ends[key] = StreamEnd(has_more, last_ids.get(key))
+        return ends
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.release()
+
+    def _run(self, key: str, *command: Any) -> Any:
+        def refused(text: str) -> Exception | None:
+            return _StreamMissing() if _NO_KEY in text else no_stream(self._client.address, key, text)
+
+        return self._client.attempt(command, refused)
+
+
+class _StreamMissing(Exception):
+    """Never leaves this module."""
+
+
+def _range(key: str, first: str, last: str, most: int) -> tuple[Any, ...]:
+    return "XRANGE", key, first, last, "COUNT", most
+
+
+def _information(key: str) -> tuple[Any, ...]:
+    return "XINFO STREAM", key
+
+
+def _last_id(information: dict[str, Any]) -> str:
+    last_id: bytes = information["last-generated-id"]
+    return last_id.decode()
 
 
 def connected(address: RedisAddress) -> RedisClient:
     """Return a client for a spout; call `release` on it. Raises `ConfigError` if a TLS file cannot be read."""
-    return RedisClient(address, _ADVICE)
+    return RedisClient(address, _ADVICE_ON_GROUPS)
 
 
 class StreamConsumer:
-    """One consumer of one stream. Every method raises `SourceUnavailable` while Redis does not answer."""
+    """One consumer of a group of one stream. Every method raises `SourceUnavailable` while Redis does not answer.
+
+    A command is run once: after a lost reply, the caller finds its effect in the consumer's own pending entries.
+    """
 
     def __init__(self, client: RedisClient, key: str, group: str, name: str) -> None:
         self.key = key

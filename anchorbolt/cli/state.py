@@ -3,28 +3,16 @@
 import json
 import sys
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from anchorbolt.cli.command import App, option, print_line, with_exit_code
+from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
 
 app = App("Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state.")
-
-Conf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the run, YAML or JSON.")]
-Overrides = Annotated[
-    list[str] | None,
-    option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set one key, overriding the file. Not for passwords: use passwordEnv or passwordFile.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class ScanCodec(str, Enum):
@@ -43,10 +31,10 @@ def namespaces(
     as_json: Json = False,
 ) -> int:
     """List the namespaces of a store; with --json, one JSON object per line. Exit code 4 if one cannot be read."""
-    from anchorbolt.cli.state.text import summary_line
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import summary_line
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
+    from anchorbolt.migration_tools.entries import namespace_summaries
 
     if topology is not None and prefix:
         raise ConfigError("--topology and --prefix exclude each other. Give one.")
@@ -94,9 +82,9 @@ def get(
 
     With a topology and a stateful bolt, the task that has a key is found by the key's hash.
     """
-    from anchorbolt.cli.state.text import entry_content, entry_line, print_notes
-    from anchorbolt.cli.store import open_store
-    from anchorbolt.migration_tools.inspect.inspection import component_namespaces, get_entries, is_stored_namespace
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import entry_content, entry_line, print_notes
+    from anchorbolt.migration_tools.entries import component_namespaces, get_entries, is_stored_namespace
 
     provider, settings, codecs = open_store(conf, overrides or ())
     namespaces = [place]
@@ -161,13 +149,13 @@ def scan(
     as_json: Json = False,
 ) -> int:
     """Show the entries of a namespace, in any order; with --json, one JSON object per line."""
-    from anchorbolt.cli.state.text import print_scan
-    from anchorbolt.cli.store import open_store
-    from anchorbolt.migration_tools.inspect.inspection import scan_entries
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import print_scan
+    from anchorbolt.migration_tools.entries import scan_entries
 
     provider, _, codecs = open_store(conf, overrides or ())
     if codec is ScanCodec.STORM_KRYO:
-        from anchorbolt.migration_tools.inspect.storm_state import StormOptions, scan_storm
+        from anchorbolt.migration_tools.storm_state import StormOptions, scan_storm
 
         classes = registered or []
         of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
@@ -195,17 +183,16 @@ def explain(
     as_json: Json = False,
 ) -> int:
     """Explain a topology's state: what is committed, what blocks the checkpoint, what the next start will do."""
-    from anchorbolt.cli.places import open_place
-    from anchorbolt.cli.state.text import report_content, report_lines
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_place, open_store
+    from anchorbolt.cli.state_text import report_content, report_lines
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.migration_tools.inspect import explanation
+    from anchorbolt.migration_tools.topology_inspection import explain as explained
 
     provider, settings, codecs = open_store(conf, overrides or ())
     prefix = settings.namespace_prefix_of(topology)
     folder = open_place(settings.checkpoint_location_of(topology))
     with shown_progress(wanted=not quick) as progress:
-        report = explanation.explain(provider, topology, prefix, codecs, folder, measure=not quick, progress=progress)
+        report = explained(provider, topology, prefix, codecs, folder, measure=not quick, progress=progress)
     place = provider.describe()
     lines = [json.dumps(report_content(report, place), indent=2)] if as_json else report_lines(report, place)
     print_line("\n".join(lines))
@@ -239,8 +226,8 @@ def rename(
 
     If the command is interrupted, run it again; if it then says that a transaction is open, start the topology.
     """
-    from anchorbolt.cli.state.text import rename_lines
-    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import rename_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.renaming import rename_state
 
