@@ -9,8 +9,9 @@ from typing import Any
 from msgspec.json import schema_components
 
 import anchorbolt
+from anchorbolt.observe.web.guard import Refused
 from anchorbolt.ui.actions import ACTIONS
-from anchorbolt.ui.answers import Done, LookedUp, Ready, Refused, Summary
+from anchorbolt.ui.answers import Done, LookedUp, Ready, Summary
 from anchorbolt.ui.lookups import MOST_KEY_CHARACTERS
 from anchorbolt.ui.routes import ANSWERED, BASE, COMPONENT_STATE, Parameter
 

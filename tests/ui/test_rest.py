@@ -222,4 +222,4 @@ def test_what_is_not_there_is_refused_with_a_reason(client: Client, path: str, s
 
 def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_headers(server: UiServer) -> None:
     # Only of such a socket asyncio turns off Nagle's algorithm, which costs 40 ms an answer on a kept connection.
-    assert server._socket.proto == socket.IPPROTO_TCP
+    assert server._server._socket.proto == socket.IPPROTO_TCP
