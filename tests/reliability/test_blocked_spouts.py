@@ -10,6 +10,7 @@ from anchorbolt.engine.sources import rich_spouts
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, CHANGED, MESSAGES, Count, QueueSpout, told, wait_for
 
 CALLS: list[str] = []  # of `Beside`, once it has emitted its message
@@ -84,11 +85,7 @@ def test_a_spout_that_does_not_return_stops_neither_another_one_nor_a_stop(
     # Its message was committed, but could not be acked: the next run acks it.
     ACKED.clear()
     MESSAGES.append((0, ("beside",)))
-    builder = TopologyBuilder()
-    builder.set_spout("beside", QueueSpout("word"))
-    builder.set_bolt("count", Count()).fields_grouping("beside", "word")
-    handle = cluster.submit(builder.create_topology("two"), conf)
-    assert handle.await_termination(30)
+    handle = finished(chain("two", {"beside": QueueSpout("word"), "count": (Count(), "word")}), conf, cluster=cluster)
     assert handle.state("count") == {"good": 3, "beside": 1}
     assert ACKED == [0]
 

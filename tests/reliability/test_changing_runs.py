@@ -22,7 +22,7 @@ from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import StatefulBolt
+from tests.engine.jobs import Fields, StatefulBolt
 
 SPOUTS = ("first", "second")
 POINTS = [
@@ -50,7 +50,9 @@ class Broker:
 BROKERS: list[Broker] = []
 
 
-class Source(BaseRichSpout):
+class Source(Fields, BaseRichSpout):
+    fields = ("word",)
+
     stable_message_ids = True
 
     def __init__(self, name: str) -> None:
@@ -75,11 +77,10 @@ class Source(BaseRichSpout):
     def fail(self, msg_id: Any) -> None:
         self.emitted.discard(msg_id)
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
 
+class Checks(Fields, BaseRichBolt):
+    fields = ("word",)
 
-class Checks(BaseRichBolt):
     def prepare(self, conf: Any, context: Any, collector: Any) -> None:
         self.collector = collector
 
@@ -88,9 +89,6 @@ class Checks(BaseRichBolt):
             raise ValueError(tup["word"])
         self.collector.emit((tup["word"],), anchors=tup)
         self.collector.ack(tup)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
 
 
 class Count(StatefulBolt):

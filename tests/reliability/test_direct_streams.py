@@ -9,8 +9,8 @@ from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letters_of
 from anchorbolt.files import open_folder
-from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import finished, kept_in
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
@@ -49,7 +49,7 @@ def test_a_basic_bolt_anchors_what_it_sends_to_a_task() -> None:
     builder.set_spout("in", QueueSpout("word"))
     builder.set_bolt("sends", Sends()).shuffle_grouping("in")
     builder.set_bolt("checks", FailsOnce(), parallelism=2).direct_grouping("sends", "direct")
-    assert LocalCluster().submit(builder.create_topology("direct"), {}).await_termination(60)
+    finished(builder.create_topology("direct"), {})
     assert sorted(ACKED) == [0, 1, 2]
     assert FAILED == [1]
 
@@ -80,20 +80,14 @@ class RaisesOnBad(RichBolt):
 
 def test_a_letter_of_a_direct_stream_is_the_same_after_each_replay(tmp_path: Path) -> None:
     MESSAGES.extend([(1, ("good", 1)), (2, ("bad", 2))])
-    conf = {
-        "topology.dead.letter": str(tmp_path / "dead"),
-        "topology.max.tuple.retries": 0,
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-    }
+    conf = {**kept_in(tmp_path), "topology.dead.letter": str(tmp_path / "dead"), "topology.max.tuple.retries": 0}
     folder = LetterFolder(open_folder(str(tmp_path / "dead")))
     found = []
     for _ in range(3):
         builder = TopologyBuilder()
         builder.set_spout("in", SendsMessages("word", "number"))
         builder.set_bolt("checks", RaisesOnBad()).direct_grouping("in")
-        assert LocalCluster().submit(builder.create_topology("direct"), conf).await_termination(60)
+        finished(builder.create_topology("direct"), conf)
         [name] = folder.names()
         [(_, letter)] = letters_of(folder, name)
         found.append(letter.values)

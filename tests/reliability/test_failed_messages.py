@@ -6,11 +6,10 @@ import pytest
 
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk
-from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import TopologyBuilder
 from anchorbolt.tracking.failed_messages import FailedMessages
 from anchorbolt.tracking.in_flight import InFlight
 from anchorbolt.tracking.settlements import FailedMessage, FailedTree, Settlement, failed_trees
+from tests.engine.jobs import chain, finished
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
@@ -69,10 +68,7 @@ def test_the_messages_of_a_wave_are_not_looked_through_while_none_is_dead(monkey
     looked: list[Any] = []
     monkeypatch.setattr(InFlight, "leave_out", lambda self, is_dead: looked.append(is_dead))
     MESSAGES.extend((number, ("a",)) for number in range(5))
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("fails", Fails()).shuffle_grouping("in")
     conf = {"topology.dead.letter": lambda letters, txid: None, "topology.max.tuple.retries": 1}
-    assert LocalCluster().submit(builder.create_topology("none-dead"), conf).await_termination(60)
+    finished(chain("none-dead", {"in": QueueSpout("word"), "fails": Fails()}), conf)
     assert (sorted(FAILED), sorted(ACKED)) == (list(range(5)), list(range(5)))
     assert looked == []

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, FailedException
-from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import chain, finished
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout
 
@@ -20,10 +19,7 @@ class Fails(BaseBasicBolt):
 def test_a_long_text_is_cut_in_its_middle(caplog: pytest.LogCaptureFixture) -> None:
     jobs.forget()
     MESSAGES.append((1, ("word",)))
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("fails", Fails()).shuffle_grouping("in")
-    assert LocalCluster().submit(builder.create_topology("fails"), {}).await_termination(60)
+    finished(chain("fails", {"in": QueueSpout("word"), "fails": Fails()}), {})
     assert (FAILED, ACKED) == ([1], [1])
     [text] = [record.getMessage() for record in caplog.records if " of spout 'in' failed" in record.getMessage()]
     assert "FailedException: begins" in text

@@ -14,6 +14,7 @@ from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, MESSAGES, QueueSpout, RichBolt
 
 
@@ -36,18 +37,14 @@ class PendingSpout(QueueSpout):
 
 
 def slowly(spout: Any) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout)
-    builder.set_bolt("slow", Slow()).shuffle_grouping("in")
-    return builder.create_topology("slowly")
+    return chain("slowly", {"in": spout, "slow": Slow()})
 
 
 @pytest.mark.parametrize("most", [1, 7])
 def test_max_spout_pending_is_never_exceeded(most: int) -> None:
     PendingSpout.most = 0
     MESSAGES.extend((number, (number,)) for number in range(100))
-    handle = LocalCluster().submit(slowly(PendingSpout("number")), {"topology.max.spout.pending": most})
-    assert handle.await_termination(60)
+    finished(slowly(PendingSpout("number")), {"topology.max.spout.pending": most})
     assert sorted(ACKED) == list(range(100))
     assert PendingSpout.most == most
 
@@ -74,8 +71,7 @@ def test_a_spout_that_is_faster_than_the_slowest_bolt_is_throttled_and_nothing_t
 def test_without_it_only_the_intake_limits_what_waits() -> None:
     conf = {"topology.backpressure.enable": False, "topology.spout.intake.tuples": 500}
     spout = GeneratorSpout(["number"], lambda number: (number,), count=1000, batch=10)
-    handle = LocalCluster().submit(slowly(spout), conf)
-    assert handle.await_termination(60)
+    handle = finished(slowly(spout), conf)
     assert not any(report.throttled for report in handle.reports)
     assert max(report.tuples_in["slow"] for report in handle.reports) <= 510
 
@@ -88,8 +84,7 @@ def test_the_speed_of_the_bolts_is_measured_with_the_tuples_of_all_spouts(monkey
     builder.set_spout("in", QueueSpout("number"))
     builder.set_spout("feeder", FeederSpout(["number"], [[(number,) for number in range(50)]] * 2))
     builder.set_bolt("slow", Slow()).shuffle_grouping("in").shuffle_grouping("feeder")
-    handle = LocalCluster().submit(builder.create_topology("both"))
-    assert handle.await_termination(60)
+    handle = finished(builder.create_topology("both"))
     executed = [report.tuples_in["slow"] for report in handle.reports if report.tuples_in["slow"]]
     assert sum(executed) == 120
     assert [load.taken_in for load in loads] == executed
@@ -125,8 +120,7 @@ def test_the_bytes_that_wait_are_limited_anew_for_each_wave(stream: str, tmp_pat
 def test_the_intake_is_limited_in_bytes_too() -> None:
     conf = {"topology.backpressure.enable": False, "topology.spout.intake.bytes": 2048}
     spout = GeneratorSpout(["number"], lambda number: ("x" * 600,), count=400, batch=1)
-    handle = LocalCluster().submit(slowly(spout), conf)
-    assert handle.await_termination(60)
+    handle = finished(slowly(spout), conf)
     # The first bytes are counted when 16 tuples wait: the encoding of a stream begins with so many.
     taken_in = [report.tuples_in["slow"] for report in handle.reports]
     assert sum(taken_in) == 400

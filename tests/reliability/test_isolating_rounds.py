@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.testing import FeederSpout, LocalCluster
-from anchorbolt.topology import TopologyBuilder
+from anchorbolt.testing import FeederSpout
+from tests.engine.jobs import chain, finished
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, MESSAGES, Count, QueueSpout
 
@@ -67,12 +67,8 @@ def run(source: str, bolt: Count, folder: Path) -> dict[str, Any]:
     words = [("a",), ("bad",), ("b",)]
     MESSAGES.extend(enumerate(words))
     spout: Any = QueueSpout("word") if source == "rich" else FeederSpout(["word"], [words])
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout)
-    builder.set_bolt("count", bolt).fields_grouping("in", "word")
     conf = {"topology.dead.letter": str(folder / "dead"), "topology.max.tuple.retries": 0}
-    handle = LocalCluster().submit(builder.create_topology("isolating"), conf)
-    assert handle.await_termination(60)
+    handle = finished(chain("isolating", {"in": spout, "count": (bolt, "word")}), conf)
     assert handle.state("count") == {"a": 1, "b": 1}
     assert sorted(ACKED) == ([0, 1, 2] if source == "rich" else [])
     [file] = (folder / "dead").glob("*.jsonl")

@@ -26,6 +26,7 @@ from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import chain
 from tests.reliability import jobs
 from tests.reliability.jobs import MESSAGES, Count, QueueSpout, RichBolt, letters_in
 from tests.servers.redis_server import RedisServer
@@ -38,6 +39,8 @@ def _forget() -> None:
 
 class FailsWhile(RichBolt):
     """As long as a file exists, fails words that begin with "fail", "except" or "raise" in that way."""
+
+    fields = ("word",)
 
     def execute(self, tup: Any) -> None:
         word = tup["word"]
@@ -52,16 +55,13 @@ class FailsWhile(RichBolt):
         self.collector.emit((word,), anchors=tup)
         self.collector.ack(tup)
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
-
 
 def run(cluster: Any, spout: Any, conf: Mapping[str, Any]) -> Mapping[Any, Any]:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout)
-    builder.set_bolt("checks", FailsWhile(), parallelism=2).shuffle_grouping("in")
-    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
-    handle = cluster.submit(builder.create_topology("replays"), conf, until_empty=True)
+    handle = cluster.submit(
+        chain("replays", {"in": spout, "checks": (FailsWhile(), 2), "count": (Count(), 2, "word")}),
+        conf,
+        until_empty=True,
+    )
     assert handle.await_termination(120)
     counts: Mapping[Any, Any] = handle.state("count")
     return counts
@@ -280,10 +280,9 @@ def test_only_waves_without_a_batch_of_the_query_process_letters_again(tmp_path:
     MESSAGES.append((1, ("fail",)))
     run(LocalCluster(), QueueSpout("word"), conf)
     replayed(dead)
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("count", Count()).shuffle_grouping("in")
-    plan = prepare_plan(builder.create_topology("replays"), conf, memory=MemoryStateProvider(), location="")
+    plan = prepare_plan(
+        chain("replays", {"in": QueueSpout("word"), "count": Count()}), conf, memory=MemoryStateProvider(), location=""
+    )
     replays = DriverSpouts(plan).replays
     assert replays is not None
     record = DecisionRecord()

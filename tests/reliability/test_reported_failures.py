@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, FailedException, ReportedFailedException
-from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
 
@@ -35,11 +34,9 @@ def test_a_reported_failure_fails_its_message_and_is_logged_and_counted(
     bolt: Any, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     MESSAGES.extend(enumerate((word,) for word in ("good", "reported", "failed", "good")))
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word", replay=False))
-    builder.set_bolt("check", bolt).shuffle_grouping("in")
-    handle = LocalCluster().submit(builder.create_topology("reported"), {"topology.fail.policy": policy})
-    assert handle.await_termination(60)
+    handle = finished(
+        chain("reported", {"in": QueueSpout("word", replay=False), "check": bolt}), {"topology.fail.policy": policy}
+    )
     assert (sorted(ACKED), sorted(FAILED)) == ([0, 3], [1, 2])
     assert sum(report.errors_reported for report in handle.reports) == 1
     [logged] = [record for record in caplog.records if record.name == "anchorbolt.bolts"]

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import SpoutError
-from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, MESSAGES, Count, QueueSpout, RichBolt
 
 CLOSED: list[int] = []
@@ -32,16 +31,13 @@ class Ends(QueueSpout):
 
 
 def counting(spout: Any, bolt: Any = None, tasks: int = 1) -> Any:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout, tasks)
-    builder.set_bolt("count", bolt or Count()).fields_grouping("in", "word")
-    return builder.create_topology("ends")
+    return chain("ends", {"in": (spout, tasks), "count": (bolt or Count(), "word")})
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), ValueError("no")], ids=repr)
 def test_whatever_ends_the_thread_of_a_spout_ends_the_run_and_closes_the_spout(error: BaseException) -> None:
     with pytest.raises(SpoutError) as raised:  # of `submit` already, if the spout is fast
-        LocalCluster().submit(counting(Ends(error))).await_termination(30)
+        finished(counting(Ends(error)))
     assert (raised.value.component, raised.value.task_index) == ("in", 0)
     assert CLOSED == [1]
 
@@ -55,8 +51,7 @@ class Reports(QueueSpout):
 
 def test_errors_that_a_spout_reports_are_in_the_report_of_the_wave() -> None:
     MESSAGES.extend((number, ("a",)) for number in range(3))
-    handle = LocalCluster().submit(counting(Reports("word")))
-    assert handle.await_termination(30)
+    handle = finished(counting(Reports("word")))
     assert sum(report.errors_reported for report in handle.reports) == 3
 
 
@@ -98,6 +93,5 @@ def test_the_failures_of_two_tasks_with_ids_of_their_own_are_counted_apart() -> 
     letters: list[Any] = []
     FailsTwice.times.clear()
     conf = {"topology.dead.letter": lambda found, txid: letters.extend(found), "topology.max.tuple.retries": 3}
-    handle = LocalCluster().submit(counting(OwnIds("word"), FailsTwice(), tasks=2), conf)
-    assert handle.await_termination(30)
+    finished(counting(OwnIds("word"), FailsTwice(), tasks=2), conf)
     assert (letters, sorted(ACKED)) == ([], ["task 0", "task 1"])

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, FailedException
+from anchorbolt.bolts import FailedException
 from anchorbolt.errors import TopologyError
-from anchorbolt.testing import LocalCluster, TupleCapture
+from anchorbolt.testing import TupleCapture
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import BasicBolt, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout
 
 RETURNED: dict[Any, Any] = {}  # by message id: what the emit returned
@@ -46,8 +47,10 @@ class Streams(QueueSpout):
         declarer.declare_stream("direct", "number", direct=True)
 
 
-class Shows(BaseBasicBolt):
+class Shows(BasicBolt):
     """Emits what it gets, with its own name and task's index; fails the first tuple with "bad" in it."""
+
+    fields = ("stream", "values", "index", "id")
 
     def prepare(self, conf: Any, context: Any) -> None:
         self.index, self.id = context.this_task_index, context.this_task_id
@@ -56,9 +59,6 @@ class Shows(BaseBasicBolt):
         if "bad" in tup.values and not FAILED:
             raise FailedException("bad")
         collector.emit((tup.source_stream, repr(tuple(tup.values)), self.index, self.id))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("stream", "values", "index", "id")
 
 
 def streams(spout: Streams, captured: TupleCapture) -> Topology:
@@ -86,7 +86,7 @@ def test_the_tuples_of_each_stream_reach_its_receivers_and_a_failed_one_is_repla
     ]
     MESSAGES.extend(enumerate(messages))
     captured = TupleCapture()
-    assert LocalCluster().submit(streams(Streams(), captured)).await_termination(60)
+    finished(streams(Streams(), captured))
     assert (sorted(ACKED), FAILED) == (list(range(len(messages))), [5])
     assert sorted((stream, values) for stream, values, _, _ in captured.tuples) == sorted(
         (stream, repr(values)) for stream, _, values in messages
@@ -108,5 +108,5 @@ def test_a_direct_emit_to_a_task_that_does_not_take_the_stream_is_refused(wrong:
 
     MESSAGES.append((1, ("direct", 0, (7,))))
     with pytest.raises(TopologyError) as raised:
-        LocalCluster().submit(streams(Wrong(), TupleCapture())).await_termination(60)
+        finished(streams(Wrong(), TupleCapture()))
     assert raised.value.component == "in"

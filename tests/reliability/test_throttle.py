@@ -15,8 +15,8 @@ from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster, ManualClock
-from anchorbolt.topology import TopologyBuilder
 from tests.cli.command import wait_until
+from tests.engine.jobs import chain
 from tests.reliability.jobs import MESSAGES, QueueSpout, RichBolt
 
 
@@ -62,11 +62,16 @@ def test_the_load_of_a_spout_is_that_of_all_its_tasks(most: int | None, loads: l
 
 
 def test_a_tuple_waits_from_its_emit_on_however_many_a_wave_has_taken_before(tmp_path: Path) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", GeneratorSpout(["number"], lambda number: (number,), batch=1, tracked=False))
-    builder.set_bolt("keeps", Keeps()).shuffle_grouping("in")
     folder = str(tmp_path / "checkpoint")
-    plan = prepare_plan(builder.create_topology("waits"), {}, memory=MemoryStateProvider(), location=folder)
+    plan = prepare_plan(
+        chain(
+            "waits",
+            {"in": GeneratorSpout(["number"], lambda number: (number,), batch=1, tracked=False), "keeps": Keeps()},
+        ),
+        {},
+        memory=MemoryStateProvider(),
+        location=folder,
+    )
     clock = ManualClock()
     task = HostedSpout(plan, ("in", 0), FlowControl(1000, 0.9, 0.4, enabled=False), clock)
     task.open()
@@ -88,12 +93,11 @@ class Keeps(RichBolt):
 
 def test_a_run_tells_that_its_spouts_are_at_the_limit_of_pending_messages_and_how_old_the_oldest_is() -> None:
     MESSAGES.extend((number, (number,)) for number in range(4))
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("number", replay=False))
-    builder.set_bolt("keeps", Keeps()).shuffle_grouping("in")
     clock = ManualClock()
     conf = {"topology.max.spout.pending": 4}
-    handle = LocalCluster(clock=clock).submit(builder.create_topology("keeping"), conf, until_empty=False)
+    handle = LocalCluster(clock=clock).submit(
+        chain("keeping", {"in": QueueSpout("number", replay=False), "keeps": Keeps()}), conf, until_empty=False
+    )
     wait_until(lambda: handle.observe().messages_in_flight == 4 and len(handle.reports) > 0, "four messages", 30)
     wait_until(lambda: handle.observe().current_wave is None, "the end of the wave", 30)
     throttle = handle.observe().throttle

@@ -6,8 +6,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from anchorbolt.cli.main import app
-from anchorbolt.engine import LocalCluster
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
+from tests.engine.jobs import finished
 from tests.faults.test_points_reached import CountWords
 from tests.support.stores import settings_of
 
@@ -17,7 +17,7 @@ def test_it_is_explained_with_the_metadata_of_its_last_batch(tmp_path: Path) -> 
     spout = MemoryTransactionalSpout({0: [("a",), ("b",), ("c",)]}, ["word"], take=2)
     builder = TransactionalTopologyBuilder("explained", "words", spout)
     builder.set_committer_bolt("count", CountWords()).global_grouping("words")
-    assert LocalCluster().submit(builder.build_topology(), conf).await_termination(30)
+    finished(builder.build_topology(), conf)
     (tmp_path / "conf.json").write_text(json.dumps(conf))
     shown = CliRunner().invoke(app, ["state", "explain", "explained", "--conf", str(tmp_path / "conf.json")])
     assert shown.exit_code == 0, shown.output

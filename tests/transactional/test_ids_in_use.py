@@ -9,12 +9,13 @@ import pytest
 from anchorbolt.bolts import BaseRichBolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.testing import FeederSpout
-from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.topology import Topology
 from anchorbolt.transactional import (
     MemoryTransactionalSpout,
     OpaqueMemoryTransactionalSpout,
     TransactionalTopologyBuilder,
 )
+from tests.engine.jobs import chain
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import Values, batches, decision_log, note, notes, rows, values_topology
 
@@ -39,10 +40,7 @@ class Ack(BaseRichBolt):
 
 
 def ordinary() -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("spout", FeederSpout(["number"], [[(1,)]]))
-    builder.set_bolt("ack", Ack()).shuffle_grouping("spout")
-    return builder.create_topology("values")
+    return chain("values", {"spout": FeederSpout(["number"], [[(1,)]]), "ack": Ack()})
 
 
 def renamed() -> Topology:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
-from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine import RunHandle
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import finished
 
 TASKS = 4
 VALUES: dict[Any, Any] = {"apple": [1, 2], 7: "seven", ("a", 1): {"x": None}, b"\x00\xff": 1.5, None: True}
@@ -40,11 +41,7 @@ def run(grouping: str, rows: list[tuple[Any, Any]], conf: dict[str, Any] | None 
     else:
         declarer.all_grouping("rows")
     builder.set_bolt("nothing", Nothing()).shuffle_grouping("rows")
-    handle = LocalCluster().submit(
-        builder.create_topology("lookups"), {"topology.state.provider": "memory"} | (conf or {})
-    )
-    assert handle.await_termination(60)
-    return handle
+    return finished(builder.create_topology("lookups"), {"topology.state.provider": "memory"} | (conf or {}))
 
 
 @pytest.fixture(scope="module")

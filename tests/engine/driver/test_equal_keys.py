@@ -19,6 +19,7 @@ from anchorbolt.errors import CodecMismatch, StateError
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import kept_in
 from tests.support.keys import KEYS, UTC, identity
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -64,11 +65,7 @@ def counts(handle: RunHandle) -> list[tuple[Any, int]]:
 
 
 def test_spellings_are_one_entry_after_waves_and_a_restart(tmp_path: Path) -> None:
-    conf = {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-    }
+    conf = kept_in(tmp_path)
     keys = [key for each in CLASSES for key in each]
     count([keys[::2], keys[1::2]], 3, conf)
     found = counts(count([keys, keys[::-1]], 3, conf))
@@ -92,11 +89,7 @@ def test_a_key_in_two_tasks_is_told_as_that() -> None:
 
 
 def test_a_job_goes_on_with_older_namespaces(tmp_path: Path) -> None:
-    conf = {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-    }
+    conf = kept_in(tmp_path)
     count([["a", 7, b"x"]], 2, conf)
     for file in (tmp_path / "state").rglob("*count-*"):
         with closing(sqlite3.connect(file)) as opened, opened:

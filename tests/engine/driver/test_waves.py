@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pyarrow.parquet as pq
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, OutputCollector, ParquetSink
+from anchorbolt.bolts import BaseRichBolt, OutputCollector, ParquetSink
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.engine import LocalCluster
@@ -24,16 +24,17 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateProvider, MemoryStateStorage
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.conftest import Watch
-from tests.engine.jobs import NO_RETRIES, StatefulBolt, Strikes, feeder, one_bolt, run, word_count
+from tests.engine.jobs import NO_RETRIES, BasicBolt, StatefulBolt, Strikes, chain, feeder, one_bolt, run, word_count
 
 
-class SecondDriver(BaseBasicBolt):
+class SecondDriver(BasicBolt):
     """Lets another driver of the same topology run to its end, once, in the middle of a wave."""
+
+    fields = ("word",)
 
     act: Any = None
 
@@ -43,20 +44,13 @@ class SecondDriver(BaseBasicBolt):
             act()
         collector.emit((tup[0],))
 
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word")
-
 
 def heads(cluster: LocalCluster) -> dict[str, NamespaceHead]:
     return {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()}
 
 
 def stateless(spout: FeederSpout, out: Path) -> Any:
-    builder = TopologyBuilder()
-    builder.set_spout("words", spout)
-    builder.set_bolt("pass", SecondDriver()).shuffle_grouping("words")
-    builder.set_bolt("out", ParquetSink(str(out))).global_grouping("pass")
-    return builder.create_topology("stateless")
+    return chain("stateless", {"words": spout, "pass": SecondDriver(), "out": ParquetSink(str(out))})
 
 
 def test_an_older_driver_without_any_state_is_fenced_and_publishes_nothing(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.testing import FeederSpout
-from tests.engine.jobs import CountWords, counted, feeder, word_count
+from tests.engine.jobs import CountWords, counted, feeder, finished, word_count
 
 DEADLINE_S = 30
 A_WHILE_S = 0.3  # in which a wave would begin if one could
@@ -150,8 +150,7 @@ def test_a_new_run_of_a_paused_topology_takes_over_and_is_not_paused() -> None:
     paused = cluster.submit(word_count(spout), until_empty=False)
     assert paused.pause(DEADLINE_S)
     spout.feed([("a",)])
-    second = cluster.submit(word_count(spout))
-    assert second.await_termination(DEADLINE_S)
+    second = finished(word_count(spout), cluster=cluster)
     assert second.state("count") == {"a": 1}
     spout.feed([("b",)])
     paused.resume()

@@ -27,6 +27,8 @@ from tests.engine.jobs import (
     counted,
     diamond,
     diamond_result,
+    finished,
+    kept_in,
     one_bolt,
     text_spout,
     word_count,
@@ -46,12 +48,7 @@ WORDS = Counter(word for batch in LINES for line in batch for word in line.split
 
 def conf_in(folder: Path) -> dict[str, Any]:
     """State and checkpoint below a folder."""
-    return {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(folder / "state")},
-        "topology.checkpoint.location": str(folder / "checkpoint"),
-        "topology.state.checkpoint.interval.ms": 100,
-    }
+    return {**kept_in(folder), "topology.state.checkpoint.interval.ms": 100}
 
 
 def run(spark: SparkSession, topology: Topology, conf: Mapping[str, Any]) -> SparkRunHandle:
@@ -68,8 +65,7 @@ def test_a_diamond_of_two_spouts_has_the_same_state_on_both_engines_as_in_plain_
     second = write_lines(tmp_path / "second", [["lazy anchor", "fox"], ["the bolt bolt"]])
     topology = diamond(text_spout(first), text_spout(second))
     on_spark = run(spark, topology, conf_in(tmp_path / "spark"))
-    local = LocalCluster(seed=7).submit(topology)
-    assert local.await_termination(240)
+    local = finished(topology, cluster=LocalCluster(seed=7))
     counts, totals = diamond_result([*itertools.chain(*LINES), "lazy anchor", "fox", "the bolt bolt"])
     for handle in (on_spark, local):
         assert handle.state("count") == counts

@@ -10,8 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import StatefulBolt
+from tests.engine.jobs import StatefulBolt, chain, kept_in
 
 TASKS, KEYS, MOST = 64, 100, 1000
 PER_WAVE = TASKS * KEYS
@@ -40,15 +39,12 @@ def test_the_cached_entries_of_a_worker_do_not_grow_with_its_tasks(spark: SparkS
         if report.txid == 2:
             handle.stop()
 
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", StreamSpout(numbers, ["key"]))
-    builder.set_bolt("count", StatefulBolt(), TASKS).fields_grouping("numbers", "key")
-    conf = {
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.state.cache.max.entries": MOST,
-    }
-    handle = SparkCluster(spark).submit(builder.create_topology("many-tasks"), conf, on_wave=on_wave)
+    conf = {**kept_in(tmp_path), "topology.state.cache.max.entries": MOST}
+    handle = SparkCluster(spark).submit(
+        chain("many-tasks", {"numbers": StreamSpout(numbers, ["key"]), "count": (StatefulBolt(), TASKS, "key")}),
+        conf,
+        on_wave=on_wave,
+    )
     assert handle.await_termination(200)
     assert len(handle.state("count")) == PER_WAVE
     assert len(kept) >= 6

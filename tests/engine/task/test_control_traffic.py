@@ -15,20 +15,23 @@ from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.messages import Envelope, TuplesMessage, decode_message
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text, round_to_text
 from anchorbolt.run.local_cluster import LocalCluster
-from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import CountWords, Scale, SplitSentence, Total, feeder, run
+from anchorbolt.topology import Topology
+from tests.engine.jobs import CountWords, Scale, SplitSentence, Total, chain, feeder, run
 
 _ROW = 3 * 4 + 8  # bytes of a row of the shuffle besides its payload: three numbers, and the payload's length
 
 
 def four_bolts(tasks: int) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", feeder(*([f"word{number} other{number}"] for number in range(3))))
-    builder.set_bolt("split", SplitSentence(), tasks).shuffle_grouping("sentences")
-    builder.set_bolt("count", CountWords(), tasks).fields_grouping("split", "word")
-    builder.set_bolt("scale", Scale(), tasks).shuffle_grouping("count")
-    builder.set_bolt("total", Total(), tasks).fields_grouping("scale", "letter")
-    return builder.create_topology("four-bolts")
+    return chain(
+        "four-bolts",
+        {
+            "sentences": feeder(*([f"word{number} other{number}"] for number in range(3))),
+            "split": (SplitSentence(), tasks),
+            "count": (CountWords(), tasks, "word"),
+            "scale": (Scale(), tasks),
+            "total": (Total(), tasks, "letter"),
+        },
+    )
 
 
 class Traffic:

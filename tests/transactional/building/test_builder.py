@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, DataFrameSink
+from anchorbolt.bolts import BaseStatefulBolt, DataFrameSink
 from anchorbolt.state_backends import State
 from anchorbolt.streams import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer, TopologyContext
 from anchorbolt.streams.groupings import Grouping
@@ -17,6 +17,7 @@ from anchorbolt.transactional import (
     TransactionalCoordinator,
     TransactionalTopologyBuilder,
 )
+from tests.engine.jobs import BasicBolt, Fields
 
 
 class Batch(BaseBatchBolt):
@@ -28,20 +29,18 @@ class Batch(BaseBatchBolt):
         declarer.declare_stream("to-task", "tx", "word", direct=True)
 
 
-class Commit(BaseTransactionalBolt, Committer):
+class Commit(Fields, BaseTransactionalBolt, Committer):
+    fields = ("tx", "sum")
+
     def execute(self, tup: Any) -> None:
         raise NotImplementedError
 
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "sum")
 
+class Basic(BasicBolt):
+    fields = ("tx", "word")
 
-class Basic(BaseBasicBolt):
     def execute(self, tup: Any, collector: Any) -> None:
         raise NotImplementedError
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "word")
 
 
 class Stateful(BaseStatefulBolt[State]):
@@ -150,15 +149,14 @@ def test_description_shows_the_committers_and_what_finishes_in_the_commit_phase(
     )
 
 
-class CommittingSpout(CommitterTransactionalSpout):
+class CommittingSpout(Fields, CommitterTransactionalSpout):
+    fields = ("tx",)
+
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionalCoordinator:
         raise NotImplementedError
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> CommitterTransactionalEmitter:
         raise NotImplementedError
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx")
 
 
 def test_description_shows_that_a_spout_commits_and_that_a_bolt_is_stateful() -> None:

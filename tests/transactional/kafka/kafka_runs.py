@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
+from anchorbolt.bolts import BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.errors import AnchorboltError
@@ -24,6 +24,7 @@ from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import Committer, KafkaTransactionalSpout, TransactionalTopologyBuilder
+from tests.engine.jobs import BasicBolt
 
 FIELDS = ("topic", "partition", "offset", "value")
 
@@ -125,8 +126,10 @@ class Watched(KafkaTransactionalSpout):
         return frame
 
 
-class Pass(BaseBasicBolt):
+class Pass(BasicBolt):
     """Fails the first try of the batches of `txids`; the folder remembers which have been tried."""
+
+    fields = ("tx", "txid", "values")
 
     def __init__(self, folder: str, txids: Sequence[int]) -> None:
         self.folder = folder
@@ -140,9 +143,6 @@ class Pass(BaseBasicBolt):
                 seen.touch()
                 raise FailedException("once")
         collector.emit((attempt, attempt.txid, values))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "txid", "values")
 
 
 class Collect(BaseStatefulBolt[KeyValueState[str, Any]], Committer):

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
-from anchorbolt.engine import LocalCluster
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.transactional import (
     BatchOutputCollector,
@@ -16,6 +14,7 @@ from anchorbolt.transactional import (
     TransactionalTopologyBuilder,
     TransactionAttempt,
 )
+from tests.engine.jobs import Fields, finished
 
 COMMITTED: list[tuple[int, int]] = []
 """By txid and task, in the order of the calls."""
@@ -43,15 +42,14 @@ class _Emitter(CommitterTransactionalEmitter):
         COMMITTED.append((attempt.txid, self.index))
 
 
-class _Spout(CommitterTransactionalSpout):
+class _Spout(Fields, CommitterTransactionalSpout):
+    fields = ("tx", "number")
+
     def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionalCoordinator:
         return _Coordinator()
 
     def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> CommitterTransactionalEmitter:
         return _Emitter(context.this_task_index)
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "number")
 
 
 class _Ignore(BaseBasicBolt):
@@ -64,6 +62,6 @@ def test_each_emitter_commits_every_batch_in_the_order_of_the_txids() -> None:
     COMMITTED.clear()
     builder = TransactionalTopologyBuilder("committing", "numbers", _Spout(), 2)
     builder.set_bolt("ignore", _Ignore()).shuffle_grouping("numbers")
-    assert LocalCluster().submit(builder.build_topology()).await_termination(30)
+    finished(builder.build_topology())
     assert [txid for txid, _ in COMMITTED] == [1, 1, 2, 2, 3, 3]
     assert {task for _, task in COMMITTED} == {0, 1}

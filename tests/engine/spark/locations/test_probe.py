@@ -11,16 +11,11 @@ from anchorbolt.engine.driver.places import check_places
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.probe import reason_in, run_probe
 from anchorbolt.run.preparation import prepare_plan
-from tests.engine.jobs import feeder, word_count
+from tests.engine.jobs import feeder, kept_in, word_count
 
 
 def plan_below(folder: Path, **conf: Any) -> ExecutionPlan:
-    settings = {
-        "topology.checkpoint.location": str(folder / "checkpoint"),
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(folder / "state")},
-        **conf,
-    }
+    settings = {**kept_in(folder), **conf}
     return prepare_plan(word_count(feeder("a"), ParquetSink(str(folder / "out"))), settings)
 
 

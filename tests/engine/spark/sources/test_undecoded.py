@@ -10,8 +10,8 @@ from anchorbolt.engine import SparkCluster
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import StatefulBolt
+from anchorbolt.topology import Topology
+from tests.engine.jobs import StatefulBolt, chain, kept_in
 from tests.reliability.jobs import letters_in
 
 
@@ -21,12 +21,13 @@ def topology(tmp_path: Path) -> Topology:
     folder.mkdir()
     (folder / "good.txt").write_bytes(b"tea\ntea\n")
     (folder / "bad [1].txt").write_bytes(b"milk\ncaf\xe9\ntea\n")
-    builder = TopologyBuilder()
-    builder.set_spout(
-        "lines", StreamSpout(lambda spark: spark.readStream.text(str(folder), recursiveFileLookup=True), ["line"])
+    return chain(
+        "undecoded",
+        {
+            "lines": StreamSpout(lambda spark: spark.readStream.text(str(folder), recursiveFileLookup=True), ["line"]),
+            "count": (StatefulBolt(), 2, "line"),
+        },
     )
-    builder.set_bolt("count", StatefulBolt(), parallelism=2).fields_grouping("lines", "line")
-    return builder.create_topology("undecoded")
 
 
 @pytest.fixture(params=["local", "spark"])
@@ -35,11 +36,7 @@ def engine(request: pytest.FixtureRequest, spark: SparkSession) -> Any:
 
 
 def conf_in(folder: Path) -> dict[str, Any]:
-    return {
-        "topology.checkpoint.location": str(folder / "checkpoint"),
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(folder / "state")},
-    }
+    return kept_in(folder)
 
 
 def test_the_row_is_a_dead_letter(engine: Any, topology: Topology, tmp_path: Path) -> None:
