@@ -1,6 +1,7 @@
 """Small topologies that the engines' tests run, and plain Python computations of their results."""
 
 import os
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.base import Bolt
+from anchorbolt.engine import WaveReport
 from anchorbolt.errors import FaultInjected
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.run.handle import RunHandle
@@ -249,6 +251,23 @@ def finished(
 def run(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any] | None = None) -> RunHandle:
     """Run a topology until its source is empty."""
     return finished(topology, conf, cluster=cluster)
+
+
+class Committed:
+    """The txids that a run has committed, as the listener of its waves."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.txids: list[int] = []
+
+    def __call__(self, report: WaveReport) -> None:
+        with self._changed:
+            self.txids.append(report.txid)
+            self._changed.notify_all()
+
+    def wait_for(self, waves: int, timeout: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.txids) >= waves, timeout)
 
 
 class Strikes:

@@ -13,13 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorbolt.bolts import BaseStatefulBolt
-from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine import RunHandle
 from anchorbolt.errors import CodecMismatch, StateError
-from anchorbolt.state_backends import KeyValueState
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import kept_in
+from tests.engine.jobs import NO_RETRIES, StatefulBolt, finished, kept_in, one_bolt
 from tests.support.keys import KEYS, UTC, identity
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -38,26 +36,14 @@ CLASSES: list[list[Any]] = [
 ]
 
 
-class Count(BaseStatefulBolt[KeyValueState[Any, int]]):
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[Any, int]) -> None:
-        self.state = state
-
-    def execute(self, tup: Any) -> None:
-        self.state.put(tup["key"], self.state.get(tup["key"], 0) + 1)
-        self.collector.ack(tup)
-
-
 def count(waves: list[list[Any]], tasks: int, conf: dict[str, Any], grouping: str = "fields") -> RunHandle:
+    spout = FeederSpout(["key"], [[(key,) for key in wave] for wave in waves])
+    if grouping == "fields":
+        return finished(one_bolt(StatefulBolt(), spout, tasks, id="count", name="keys"), conf | NO_RETRIES)
     builder = TopologyBuilder()
-    builder.set_spout("keys", FeederSpout(["key"], [[(key,) for key in wave] for wave in waves]))
-    declarer = builder.set_bolt("count", Count(), tasks)
-    declarer.fields_grouping("keys", "key") if grouping == "fields" else declarer.all_grouping("keys")
-    handle = LocalCluster().submit(builder.create_topology("keys"), conf | {"topology.max.batch.retries": 0})
-    handle.await_termination(60)
-    return handle
+    builder.set_spout("keys", spout)
+    builder.set_bolt("count", StatefulBolt(), tasks).all_grouping("keys")
+    return finished(builder.create_topology("keys"), conf | NO_RETRIES)
 
 
 def counts(handle: RunHandle) -> list[tuple[Any, int]]:

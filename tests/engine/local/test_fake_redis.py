@@ -1,11 +1,7 @@
 """`FakeRedisStateProvider`: a job's unit test against the keys and scripts of Redis, without a server."""
 
-import importlib
 import pickle
-import sys
 from contextlib import closing
-
-import pytest
 
 from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.testing import FakeRedisStateProvider
@@ -29,11 +25,3 @@ def test_providers_of_one_name_share_their_content_and_others_do_not() -> None:
             storage.claim()
     assert list(redis.namespaces()) == ["words:count-0"]
     assert list(FakeRedisStateProvider().namespaces()) == []
-
-
-@pytest.mark.parametrize("package", ["fakeredis", "lupa"])
-def test_without_its_packages_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, "anchorbolt.testing.fake_redis")
-    with pytest.raises(ImportError, match=r"anchorbolt\[testing\]"):
-        importlib.import_module("anchorbolt.testing.fake_redis")
