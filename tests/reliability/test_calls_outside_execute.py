@@ -15,7 +15,6 @@ from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import Fields, StatefulBolt, chain, finished
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
 MANY = 5000  # several blobs
@@ -32,7 +31,6 @@ KEPT: list[tuple[Any, Any]] = []  # collectors and tuples
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    jobs.forget()
     ERRORS.clear()
     KEPT.clear()
 

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from typer.testing import CliRunner
 
-from anchorbolt.bolts import BaseRichBolt
 from anchorbolt.cli.main import app
 from anchorbolt.errors import TopologyError
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import Fields, StatefulBolt
+from tests.engine.jobs import Fields, RichBolt, StatefulBolt
 
 SPOUTS = ("first", "second")
 POINTS = [
@@ -78,11 +77,8 @@ class Source(Fields, BaseRichSpout):
         self.emitted.discard(msg_id)
 
 
-class Checks(Fields, BaseRichBolt):
+class Checks(RichBolt):
     fields = ("word",)
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
 
     def execute(self, tup: Any) -> None:
         if tup["word"].startswith("bad") and BROKERS[0].is_poisoned:
@@ -110,10 +106,6 @@ class Count(StatefulBolt):
 
 class Also(StatefulBolt):
     """Counts words too, in the runs that have it."""
-
-    def execute(self, tup: Any) -> None:
-        self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
-        self.collector.ack(tup)
 
 
 class Runs(RuleBasedStateMachine):

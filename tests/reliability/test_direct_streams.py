@@ -3,21 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letters_of
 from anchorbolt.files import open_folder
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import finished, kept_in
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 class Sends(BaseBasicBolt):

@@ -10,30 +10,13 @@ from anchorbolt.tracking.failed_messages import FailedMessages
 from anchorbolt.tracking.in_flight import InFlight
 from anchorbolt.tracking.settlements import FailedMessage, FailedTree, Settlement, failed_trees
 from tests.engine.jobs import chain, finished
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
 IN = ("in", 0)
 
 
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
-
-
 def failed(*msg_ids: Any) -> dict[Any, Settlement]:
     return {IN: Settlement(failed=[FailedMessage(msg_id, "fails", 0, "no") for msg_id in msg_ids])}
-
-
-def test_a_message_is_dead_from_one_failure_more_than_its_retries_until_it_is_acked() -> None:
-    messages = FailedMessages(1, shared={"in"})
-    for expected in (False, True):
-        messages.settle(failed("a"))
-        assert messages.has_dead is expected
-        assert (messages.is_dead(IN, "a") is not None) is expected
-        assert messages.is_dead(IN, "b") is None
-    messages.settle({IN: Settlement(acked=["a"])})
-    assert not messages.has_dead
 
 
 def test_a_chunk_is_decoded_once_for_all_its_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:

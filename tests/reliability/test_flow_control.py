@@ -1,17 +1,13 @@
 """Flow control: how many tuples wait, and how many messages are pending, however slow the bolts are."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.sources.flow_control import FlowControl, WaveLoad
-from anchorbolt.engine.sources.hosted_spout import HostedSpout, Step
-from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import GeneratorSpout
-from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import chain, finished
@@ -90,33 +86,6 @@ def test_the_speed_of_the_bolts_is_measured_with_the_tuples_of_all_spouts(monkey
     assert [load.taken_in for load in loads] == executed
 
 
-@pytest.mark.parametrize("stream", ["default", "other"])
-def test_the_bytes_that_wait_are_limited_anew_for_each_wave(stream: str, tmp_path: Path) -> None:
-    class Emits(QueueSpout):
-        def next_tuple(self) -> None:
-            self.collector.emit((b"x" * 100,), stream=stream)
-
-        def declare_output_fields(self, declarer: Any) -> None:
-            for name in ("default", "other"):
-                declarer.declare_stream(name, "data")
-
-    conf = {"topology.spout.intake.bytes": 5000, "topology.backpressure.enable": False}
-    builder = TopologyBuilder()
-    builder.set_spout("in", Emits())
-    builder.set_bolt("slow", Slow()).shuffle_grouping("in", "other")
-    topology = builder.create_topology("bytes")
-    plan = prepare_plan(topology, conf, memory=MemoryStateProvider(), location=str(tmp_path))
-    task = HostedSpout(plan, ("in", 0), FlowControl(1000, 0.9, 0.4, enabled=False), time.monotonic)
-    task.open()
-    for _ in range(3):
-        steps = list(iter(task.step, Step.HELD))
-        assert steps == [Step.BEGAN] + [Step.EMITTED] * (len(steps) - 1)
-        chunks = task.take()
-        assert sum(chunk.size for chunk in chunks) == len(steps)
-        assert 5000 <= sum(len(chunk.payload) for chunk in chunks) <= 20_000
-        assert not task.is_waiting
-
-
 def test_the_intake_is_limited_in_bytes_too() -> None:
     conf = {"topology.backpressure.enable": False, "topology.spout.intake.bytes": 2048}
     spout = GeneratorSpout(["number"], lambda number: ("x" * 600,), count=400, batch=1)
@@ -153,17 +122,6 @@ def test_more_may_wait_where_a_wave_costs_much_beside_the_bolt(
     assert not flow.is_throttled
     flow.add(1)
     assert flow.is_throttled
-
-
-def test_before_the_first_wave_has_been_measured_a_thousand_tuples_may_wait() -> None:
-    flow = FlowControl(1000, 0.9, 0.4, enabled=True)
-    flow.add(999)
-    assert not flow.is_throttled
-    flow.add(1)
-    assert flow.is_throttled
-    assert flow.throttled_by is None
-    flow.take(1000)
-    assert not flow.is_throttled
 
 
 def test_it_never_throttles_while_nothing_waits() -> None:

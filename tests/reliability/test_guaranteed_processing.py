@@ -285,13 +285,6 @@ def test_a_bolt_that_acks_late_runs_without_trees_too(conf: Mapping[str, Any]) -
     assert handle.state("count") == {"a": 1}
 
 
-def test_without_ackers_fail_has_no_effect_and_a_message_is_acked_with_its_wave(conf: Mapping[str, Any]) -> None:
-    MESSAGES.extend([(1, ("a",)), (2, ("bad",))])
-    topology = chain("ackers", {"in": QueueSpout("word"), "fails": FailsOnce()})
-    finished(topology, {**conf, "topology.acker.executors": 0})
-    assert (sorted(ACKED), FAILED) == ([1, 2], [])
-
-
 def twice(collector: Any, tup: Any) -> None:
     collector.ack(tup)
     collector.ack(tup)

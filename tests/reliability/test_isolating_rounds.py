@@ -9,7 +9,6 @@ import pytest
 
 from anchorbolt.testing import FeederSpout
 from tests.engine.jobs import chain, finished
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, MESSAGES, Count, QueueSpout
 
 EXECUTED: list[str] = []  # by `NamesKeys`
@@ -17,7 +16,6 @@ EXECUTED: list[str] = []  # by `NamesKeys`
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    jobs.forget()
     EXECUTED.clear()
 
 

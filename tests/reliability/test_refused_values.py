@@ -13,7 +13,6 @@ from anchorbolt.streams.groupings import CustomStreamGrouping
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import BasicBolt, StatefulBolt, chain, finished
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, MESSAGES, QueueSpout, RichBolt, letters_in
 
 MANY = 1500  # more than the first buffer holds
@@ -26,11 +25,6 @@ VALUES: dict[str, Any] = {
     "a nested object": (1, {"in": [object()]}),
 }
 OF_BOLT = ["a lone surrogate", "a list to group by", "a nested object", "another width"]
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 def value_of(number: int, case: str) -> tuple[Any, ...]:

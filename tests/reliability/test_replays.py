@@ -27,14 +27,8 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import chain
-from tests.reliability import jobs
 from tests.reliability.jobs import MESSAGES, Count, QueueSpout, RichBolt, letters_in
 from tests.servers.redis_server import RedisServer
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 class FailsWhile(RichBolt):
@@ -182,22 +176,6 @@ def test_letters_that_were_replayed_are_known_by_a_run_after_one_that_does_not_l
     MESSAGES.append((4, ("c",)))
     assert run(cluster, QueueSpout("word"), conf) == {"a": 1, "raise": 1, "b": 1, "c": 1}
     assert len(letters_in(tmp_path / "dead" / "replayed")) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_letters_of_a_topology_with_stream_spouts_only_are_replayed(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.txt").write_text("a\nraise\n")
-    (tmp_path / "poisoned").touch()
-    dead = str(tmp_path / "dead")
-    conf = configured(tmp_path, dead, in_sqlite(tmp_path))
-    spout = StreamSpout(lambda session: session.readStream.text(str(tmp_path / "in")), ["word"])
-    assert run(SparkCluster(spark), spout, conf) == {"a": 1}
-    assert replayed(dead) == 1
-    (tmp_path / "poisoned").unlink()
-    (tmp_path / "in" / "b.txt").write_text("b\n")  # so that waves with and without a micro-batch meet
-    assert run(SparkCluster(spark), spout, conf) == {"a": 1, "b": 1, "raise": 1}
 
 
 def test_letters_in_a_redis_stream_are_listed_and_replayed(redis_server: RedisServer, tmp_path: Path) -> None:

@@ -152,11 +152,6 @@ def test_the_command_lists_letters_of_batches_and_refuses_to_replay_them(run: Ru
     assert letters_in(letters) == before
 
 
-def test_the_cause_of_a_letter_names_a_spout_as_a_spout() -> None:
-    letter = DeadLetter("spout", "", (1, None), None, "spout", 2, "ValueError: boom", 1, 0.0)
-    assert letter.cause == "spout 'spout', task 2: ValueError: boom"
-
-
 class NeverTells(PartitionedCoordinator):
     """Leaves it to the engine whether a batch is ready."""
 

@@ -1,6 +1,6 @@
 """Transactional topologies that can be built, and how they describe themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from anchorbolt.bolts import BaseStatefulBolt, DataFrameSink
@@ -8,15 +8,7 @@ from anchorbolt.state_backends import State
 from anchorbolt.streams import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer, TopologyContext
 from anchorbolt.streams.groupings import Grouping
 from anchorbolt.topology import Topology
-from anchorbolt.transactional import (
-    BaseBatchBolt,
-    BaseTransactionalBolt,
-    Committer,
-    CommitterTransactionalEmitter,
-    CommitterTransactionalSpout,
-    TransactionalCoordinator,
-    TransactionalTopologyBuilder,
-)
+from anchorbolt.transactional import BaseBatchBolt, BaseTransactionalBolt, Committer, TransactionalTopologyBuilder
 from tests.engine.jobs import BasicBolt, Fields
 
 
@@ -147,25 +139,6 @@ def test_description_shows_the_committers_and_what_finishes_in_the_commit_phase(
         "    below x1 (Batch, finishes in the commit phase) takes default of sum by shuffle, "
         "emits default(tx, count), to-task(tx, word) direct"
     )
-
-
-class CommittingSpout(Fields, CommitterTransactionalSpout):
-    fields = ("tx",)
-
-    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionalCoordinator:
-        raise NotImplementedError
-
-    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> CommitterTransactionalEmitter:
-        raise NotImplementedError
-
-
-def test_description_shows_that_a_spout_commits_and_that_a_bolt_is_stateful() -> None:
-    builder = TransactionalTopologyBuilder("t", "spout", CommittingSpout())
-    builder.set_committer_bolt("state", Stateful()).shuffle_grouping("spout")
-    described = builder.build_topology().describe()
-    assert "topology t, transactional, stateful\n" in described
-    assert "spout (CommittingSpout, committer)" in described
-    assert "state x1 (Stateful, committer)" in described
 
 
 def test_a_topology_does_not_change_with_its_builder(builder: TransactionalTopologyBuilder) -> None:
