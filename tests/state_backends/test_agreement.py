@@ -23,6 +23,7 @@ from anchorbolt.testing.agreement import StateStorageAgreement
 from anchorbolt.testing.conformance.base import committed, entries, new_namespace
 from tests.servers.redis_server import RedisUser
 from tests.state_backends.processes import claim_at_once, count_up, run, together, use_before_and_after_a_fork
+from tests.support.memory_store import spaces_of
 
 
 @pytest.mark.slow
@@ -41,9 +42,11 @@ class ForgetfulProvider(MemoryStateProvider):
         commit = storage.commit
 
         def commit_and_keep(fence: Any, txid: int, attempt: str) -> None:
-            records = dict(storage._read().records)
+            space = spaces_of(self).get(namespace)
+            records = dict(space.records) if space else {}
             commit(fence, txid, attempt)
-            storage._read().records.update({name: kept for name, kept in records.items() if name != attempt})
+            if space:
+                space.records.update({name: kept for name, kept in records.items() if name != attempt})
 
         storage.commit = commit_and_keep  # type: ignore[method-assign]
         return storage
