@@ -24,7 +24,7 @@ from anchorbolt.spouts.intake import Chunk
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.state_backends.state import AttemptScope
-from anchorbolt.streams.ids import ids_of
+from anchorbolt.streams.lineage import ids_of
 from anchorbolt.tracking.blob import decode_blob
 from anchorbolt.tracking.contributions import Contributions
 from anchorbolt.tracking.in_flight import InFlight

@@ -27,7 +27,7 @@ from anchorbolt.checkpoint.ports import ROLLED_BACK_KEPT, Batch, Layout, Prepare
 from anchorbolt.checkpoint.state_machine import Action, CheckpointState, CheckpointTuple
 from anchorbolt.errors import BoltError, ConfigError
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.serialization.schema import FIRST_VERSION
+from anchorbolt.serialization.codecs import FIRST_VERSION
 from anchorbolt.state_backends.state import NO_FENCE, Fence
 
 _log = logging.getLogger("anchorbolt.checkpoint")

@@ -29,8 +29,16 @@ Location = Annotated[
         "topology.checkpoint.location of the configuration.",
     ),
 ]
-RunsConf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the runs.")]
-Overrides = Annotated[list[str] | None, option("--set", metavar="KEY=VALUE", help="Set one key, overriding the file.")]
+Conf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the runs, YAML or JSON.")]
+Overrides = Annotated[
+    list[str] | None,
+    option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set one key, overriding the file. Not for passwords: use passwordEnv or passwordFile.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _without_types(params: list[Any]) -> list[Any]:

@@ -11,11 +11,10 @@ import typer
 import anchorbolt
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option
-from anchorbolt.cli.dead_letters.commands import app as dead_letters_app
-from anchorbolt.cli.history.commands import history
-from anchorbolt.cli.migrate.commands import app as migrate_app
-from anchorbolt.cli.state.commands import app as state_app
-from anchorbolt.cli.ui.commands import ui
+from anchorbolt.cli.dead_letters import app as dead_letters_app
+from anchorbolt.cli.history import history, ui
+from anchorbolt.cli.migrate import app as migrate_app
+from anchorbolt.cli.state import app as state_app
 
 app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
 app.add_typer(state_app, name="state")

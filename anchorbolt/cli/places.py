@@ -1,8 +1,17 @@
-"""Opens the locations of a run for a command: without Spark, and so without its Hadoop settings."""
+"""Opens the store and the locations of a run for a command: without Spark, and so without its Hadoop settings."""
 
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from anchorbolt.config.loading import load_conf
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import ConfigError
 from anchorbolt.files import Folder, local_path, open_folder
+from anchorbolt.migration_tools.entries import Codecs
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 
 ANOTHER_FILE_SYSTEM = (
     "Commands do not know Spark's Hadoop settings: if fs.defaultFS of the runs is not the local disk, name the place "
@@ -48,3 +57,22 @@ def open_place(location: str) -> Folder:
             "and AWS_ACCESS_KEY_ID, and HDFS's default ports. Set these, or mount the place."
         )
     return folder
+
+
+def open_store(conf_file: Path | None, overrides: Sequence[str]) -> tuple[StateProvider, Settings, Codecs]:
+    """Return the configured store, with its settings and codecs.
+
+    A user's classes may be in the current directory. Raises `ConfigError`, also for the provider `memory`.
+    """
+    settings = load_conf(file=conf_file, overrides=overrides).settings
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    provider = provider_from(settings, shared_by_processes=False, shared_by_machines=False)
+    if not provider.shared_by_processes:
+        raise ConfigError(
+            f"topology.state.provider is {settings.provider.name}, whose state ends with the process that runs the "
+            "topology. Name the provider of a run: --conf FILE, or --set topology.state.provider=redis.",
+            key="topology.state.provider",
+        )
+    return provider, settings, Codecs(*codecs_from(settings.provider))

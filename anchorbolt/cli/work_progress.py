@@ -11,7 +11,7 @@ import rich.progress
 from rich.console import Console
 from rich.text import Text
 
-from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.migration_tools import Progress
 
 _BETWEEN_LINES_S = 10.0
 

@@ -18,10 +18,10 @@ from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.errors import Fenced, MigrationRefused
-from anchorbolt.migration_tools.copy.checks import check_source
-from anchorbolt.migration_tools.copy.steps import slices_of
-from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
-from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.migration_tools import Progress
+from anchorbolt.migration_tools.copy import check_source
+from anchorbolt.migration_tools.copy_steps import slices_of
+from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.streams.declaration import check_name

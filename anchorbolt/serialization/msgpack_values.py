@@ -6,7 +6,7 @@ Types are kept: a tuple stays a tuple, an int of any size an int. Decoding never
 import datetime as dt
 import decimal
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgpack
@@ -182,3 +182,24 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_too_deep(error: Exception) -> bool:
     return isinstance(error, RecursionError) or "recursion limit" in str(error)
+
+
+def refused_value(
+    emitter: str, stream: str, fields: Sequence[str], columns: Sequence[Sequence[Any]]
+) -> UnsupportedValue:
+    """Return the error for the first value in these columns that cannot be encoded. There must be such a value.
+
+    `emitter` names the emitter, such as "component 'a'".
+    """
+    where = f"{emitter} emitted to stream {stream!r}"
+    for field, column in zip(fields, columns, strict=True):
+        for value in column:
+            try:
+                pack(value)
+                pack([[[value]]])  # it is sent at this depth
+            except UnsupportedValue as error:
+                return UnsupportedValue(
+                    f"{where} for the field {field!r} the value {shortened(value)}, which cannot be sent: "
+                    f"{error.message}"
+                )
+    return UnsupportedValue(f"{where} values that cannot be sent together: {shortened(columns, 200)}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from anchorbolt.errors import SerializationError, TopologyError, UnsupportedValue
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.serialization.refused_fields import refused_value
+from anchorbolt.serialization.msgpack_values import refused_value
 from anchorbolt.spouts.intake import Chunk, Routes, StreamIntake, TaskIds
 from anchorbolt.streams.calls import OF_SPOUT, Calls
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration

@@ -1,9 +1,10 @@
-"""The common arguments of all spouts over Redis streams, and their checks."""
+"""Common to all spouts over Redis streams: their arguments and the checks, and the values of a tuple from an entry."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from anchorbolt.config.providers import TlsSettings
@@ -94,3 +95,29 @@ def names(spout: str, argument: str, given: Sequence[str]) -> tuple[str, ...]:
 def refusal(spout: str, argument: str, given: object, advice: str) -> TopologyError:
     """Return the error for an argument that a spout cannot use."""
     return TopologyError(f"{spout}: {argument} is {shortened(given)}. {advice}")
+
+
+def values_of(names: Sequence[bytes], decode: bool) -> Callable[[dict[bytes, bytes]], tuple[Any, ...]]:
+    """Return a function from an entry's fields to a tuple's values. It is called for each entry."""
+    get = itemgetter(*names)
+    single = len(names) == 1
+
+    def of_entry(fields: dict[bytes, bytes]) -> tuple[Any, ...]:
+        try:
+            found = get(fields)
+            if not decode:
+                return (found,) if single else found
+            return (found.decode(),) if single else tuple([value.decode() for value in found])
+        except (KeyError, UnicodeDecodeError):
+            return tuple([_decoded(fields.get(name), decode) for name in names])
+
+    return of_entry
+
+
+def _decoded(value: bytes | None, decode: bool) -> bytes | str | None:
+    if value is None or not decode:
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

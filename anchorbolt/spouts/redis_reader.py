@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from anchorbolt.state_backends.redis.stream_consumers import StreamConsumer
-from anchorbolt.state_backends.redis.stream_entries import FIRST, Entry
+from anchorbolt.state_backends.redis.streams import FIRST, Entry, StreamConsumer
 
 _log = logging.getLogger("anchorbolt.spouts")
 

@@ -23,13 +23,11 @@ from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import SourceUnavailable
 from anchorbolt.spouts.collector import SpoutOutputCollector
-from anchorbolt.spouts.entry_values import values_of
-from anchorbolt.spouts.redis_arguments import connection_of, names, refusal, stream_keys
+from anchorbolt.spouts.redis_arguments import connection_of, names, refusal, stream_keys, values_of
 from anchorbolt.spouts.redis_reader import StreamReader, Task
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.state_backends.redis.client import RedisClient
-from anchorbolt.state_backends.redis.stream_consumers import StreamConsumer, connected
-from anchorbolt.state_backends.redis.stream_entries import Entry
+from anchorbolt.state_backends.redis.streams import Entry, StreamConsumer, connected
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.util.retry import Backoff, RetryPolicy

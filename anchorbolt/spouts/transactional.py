@@ -11,7 +11,7 @@ from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 
 if TYPE_CHECKING:
-    from anchorbolt.bolts.batch_collector import BatchOutputCollector
+    from anchorbolt.bolts.batch import BatchOutputCollector
 
 
 class Coordinator(ABC):

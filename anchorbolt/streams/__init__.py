@@ -1,8 +1,7 @@
 """Tuples, their streams, and the groupings that route tuples to tasks. To add a grouping, see `groupings`."""
 
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
-from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
+from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer
 from anchorbolt.streams.hashing import stable_hash
 from anchorbolt.streams.tuple import Tuple
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.groupings import GlobalStreamId, Grouping
+from anchorbolt.streams.declaration import GlobalStreamId, Grouping
 from anchorbolt.streams.hashing import destination_of, destinations_of, stable_hash
 from anchorbolt.util.keys import is_known_by_equality
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from anchorbolt.faults.injection import Fault, FaultAction, Victim
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.testing.capture import TupleCapture
-from anchorbolt.testing.clock import ManualClock
+from anchorbolt.testing.capture import ManualClock, TupleCapture
 from anchorbolt.testing.crash import CrashReport, CrashRunner, CrashTestError
 from anchorbolt.util.imports import is_installed, lazy_names
 

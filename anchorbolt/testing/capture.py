@@ -1,7 +1,8 @@
-"""`TupleCapture`: a sink that keeps the tuples it receives, for assertions in a test."""
+"""For a test: `TupleCapture`, a sink that keeps the tuples it receives, and `ManualClock`, which the test moves."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -60,3 +61,25 @@ class TupleCapture(DataFrameSink):
                 raise FileNotFoundError(file.path)
             rows += (tuple(unpack(packed)) for packed in pq.read_table(io.BytesIO(data)).column(0).to_pylist())
         self._waves[txid] = rows
+
+
+class ManualClock:
+    """Stands still until a test moves it. Thread-safe.
+
+    Pass it to `LocalCluster(clock=clock)`: time-outs of tuple trees, tick tuples and ages of messages then use it.
+    `clock()` returns its seconds.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seconds = 0.0
+
+    def __call__(self) -> float:
+        return self._seconds
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock forward. Raises `ValueError` if `seconds` is negative."""
+        if seconds < 0:
+            raise ValueError(f"a clock cannot go back, by {seconds} s")
+        with self._lock:
+            self._seconds += seconds

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from anchorbolt.errors import TopologyError
-from anchorbolt.streams.declaration import DEFAULT_STREAM, check_name, wrong_fields
-from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId, Grouping
+from anchorbolt.streams.declaration import (
+    DEFAULT_STREAM,
+    CustomStreamGrouping,
+    GlobalStreamId,
+    Grouping,
+    check_name,
+    wrong_fields,
+)
 from anchorbolt.topology.graph import Input
 
 

@@ -11,8 +11,7 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout, StreamSpout
 from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
-from anchorbolt.streams.declaration import ACKER_ID, CHECKPOINT_SPOUT_ID, StreamDeclaration
-from anchorbolt.streams.groupings import GlobalStreamId, Grouping
+from anchorbolt.streams.declaration import ACKER_ID, CHECKPOINT_SPOUT_ID, GlobalStreamId, Grouping, StreamDeclaration
 
 
 class Input(NamedTuple):

@@ -14,7 +14,7 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.config.declaration import SECONDS
 from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
-from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
+from anchorbolt.serialization.codecs import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.stream import Spout

@@ -10,7 +10,7 @@ later wave.
 
 Read the modules in this order:
 
-1. `streams.ids`: ids of tuples, drawn in blocks; `streams.lineage`: the roots and ids of the tuples of a blob;
+1. `streams.lineage`: ids of tuples, drawn in blocks, and the roots and ids of the tuples of a blob;
 2. `contributions`: a task's additions to the trees in a wave; `blob`: their encoding for the ackers;
 3. `task_tracker`: collects a task's contributions as it acks and fails tuples;
 4. `placement`: which acker is responsible for a root;

@@ -11,7 +11,7 @@ import numpy as np
 
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.intake import Chunk
-from anchorbolt.streams.ids import IdSource, ids_of
+from anchorbolt.streams.lineage import IdSource, ids_of
 from anchorbolt.tracking.emission_times import EmissionTimes
 from anchorbolt.tracking.settlements import FailedMessage, Settlement, SpoutTask
 from anchorbolt.tracking.sorted_roots import NO_ROOTS, Roots, is_in, union_of

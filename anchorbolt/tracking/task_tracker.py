@@ -6,8 +6,7 @@ import numpy as np
 
 from anchorbolt.bolts.tracked_collector import Anchor, TrackedOutputCollector, roots_of
 from anchorbolt.errors import TopologyError
-from anchorbolt.streams.ids import IdSource, number_of
-from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
+from anchorbolt.streams.lineage import IdSource, Lineage, Roots, lineage_of, number_of
 from anchorbolt.streams.tuple import ACKED, Item, TrackedTuple
 from anchorbolt.tracking.contributions import Contributions
 from anchorbolt.tracking.verdict import Failure

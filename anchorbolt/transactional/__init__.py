@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.bolts.batch import BaseBatchBolt, BaseTransactionalBolt, Committer
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BaseBatchBolt, BaseTransactionalBolt, BatchOutputCollector, Committer
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import (
     CommitterTransactionalEmitter,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BatchOutputCollector
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.transactional import (
     OpaquePartitionedEmitter,

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BatchOutputCollector
 from anchorbolt.errors import StateRegressed, TopologyError
-from anchorbolt.spouts.entry_values import values_of
+from anchorbolt.spouts.redis_arguments import values_of
 from anchorbolt.spouts.transactional import (
     Emitter,
     OpaquePartitionedEmitter,
@@ -20,8 +20,7 @@ from anchorbolt.spouts.transactional import (
     PartitionedEmitter,
 )
 from anchorbolt.state_backends.redis.addresses import RedisAddress
-from anchorbolt.state_backends.redis.stream_entries import FIRST, Entry, id_parts, next_id
-from anchorbolt.state_backends.redis.stream_ranges import LAST, StreamRanges
+from anchorbolt.state_backends.redis.streams import FIRST, LAST, Entry, StreamRanges, id_parts, next_id
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.retry import RetryPolicy

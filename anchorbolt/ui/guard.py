@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import to_builtins
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anchorbolt.ui.access import Access
+from anchorbolt.ui.answers import Refused
 from anchorbolt.ui.connection import MOST_HEADER_BYTES
 
 MOST_BODY_BYTES = 4096
@@ -94,7 +96,7 @@ class Guard:
 def refused(status: int, reason: str) -> Response:
     """Return a refusal, in the form of Storm's REST API."""
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return JSONResponse({"error": f"{status}", "errorMessage": reason}, status, headers)
+    return JSONResponse(to_builtins(Refused(error=f"{status}", error_message=reason)), status, headers)
 
 
 async def _body(receive: Receive) -> bytes | None:

@@ -1,98 +1,72 @@
-"""The OpenAPI description of the REST API."""
+"""The OpenAPI description of the REST API, derived from its routes and the types of its answers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.json import schema_components
+
 import anchorbolt
-from anchorbolt.ui import schemas
 from anchorbolt.ui.actions import ACTIONS
+from anchorbolt.ui.answers import Done, LookedUp, Ready, Refused, Summary
 from anchorbolt.ui.lookups import MOST_KEY_CHARACTERS
-from anchorbolt.ui.model.component import MOST_TASKS, SORTS
-from anchorbolt.ui.model.observation import ALL_WINDOWS
-from anchorbolt.ui.model.topology import DEFAULT_WINDOW
-from anchorbolt.ui.model.waves import MOST_WAVES
+from anchorbolt.ui.routes import ANSWERED, BASE, COMPONENT_STATE, Parameter
 
 Json = dict[str, Any]
-
-_TOPOLOGY = "/api/v1/topology/{id}"
 
 
 def description() -> Json:
     """Return the description, in OpenAPI 3.1."""
+    types = [Summary, Ready, LookedUp, Done, Refused, *(each.answer for each in ANSWERED)]
+    schemas, components = schema_components(types, ref_template="#/components/schemas/{name}")
+    summary, ready, looked_up, done, refused, *answers = schemas
     paths: Json = {
-        "/api/v1/topology/summary": _get("The topology of this server.", schemas.SUMMARY),
-        _TOPOLOGY: _get(
-            "The topology, its spouts and its bolts over a window.", schemas.TOPOLOGY, [_ID, _WINDOW, _SYS]
-        ),
-        f"{_TOPOLOGY}/component/{{component}}": _get(
-            "A component with its tasks, page by page.",
-            schemas.COMPONENT,
-            [_ID, _path("component"), _WINDOW, _FIRST, _COUNT, _SORT],
-        ),
-        f"{_TOPOLOGY}/graph": _get("Components and streams, with their rates.", schemas.GRAPH, [_ID, _WINDOW]),
-        f"{_TOPOLOGY}/state": _get("The sizes of the committed states.", schemas.STATE, [_ID]),
-        f"{_TOPOLOGY}/state/{{component}}": _get(
-            "The sizes of a component's tasks, page by page; with a key, its committed values.",
-            schemas.COMPONENT_STATE,
-            [_ID, _path("component"), _FIRST, _COUNT, _KEY],
-        ),
-        f"{_TOPOLOGY}/now": _get("The wave that runs now, and what it waits for.", schemas.NOW, [_ID]),
-        f"{_TOPOLOGY}/waves": _get("The history of checkpoints, newest first.", schemas.WAVES, [_ID, _LAST, _FAILED]),
-        f"{_TOPOLOGY}/waves/{{txid}}": _get("One wave, with its tasks.", schemas.WAVE, [_ID, _path("txid")]),
-        f"{_TOPOLOGY}/failures": _get("What failed, newest first.", schemas.FAILURES, [_ID]),
-        f"{_TOPOLOGY}/configuration": _get("The configuration, masked.", schemas.CONFIGURATION, [_ID]),
-        **{f"{_TOPOLOGY}/{name}": _action(summary) for name, summary in ACTIONS.items()},
-        "/readyz": _get("Whether the topology is healthy; the status is 503 if not.", schemas.READY),
-        "/healthz": _get("The process answers."),
-        "/metrics": _get("The metrics, for Prometheus."),
+        "/api/v1/topology/summary": _get("/", "The topology of this server.", summary),
+        "/readyz": _get("/", "Whether the topology is healthy; the status is 503 if not.", ready),
+        "/healthz": _get("/", "The process answers."),
+        "/metrics": _get("/", "The metrics, for Prometheus."),
     }
+    for each, schema in zip(ANSWERED, answers, strict=True):
+        answer = {"anyOf": [schema, looked_up]} if each.path == COMPONENT_STATE else schema
+        paths[BASE + each.path] = _get(BASE + each.path, each.text, answer, each.parameters)
+    key = {"type": "string", "maxLength": MOST_KEY_CHARACTERS}
+    text = "JSON, a Python literal, or plain text."
+    paths[BASE + COMPONENT_STATE]["get"]["parameters"].append(_parameter("query", "key", text, key))
+    for name, text in ACTIONS.items():
+        paths[f"{BASE}/{name}"] = {
+            "post": {
+                "summary": f"{text} Needs --ui-actions and the token.",
+                "parameters": _path_parameters(BASE),
+                "security": [{"token": []}],
+                "responses": {"200": _json("The run does it.", done)},
+            }
+        }
+    for path in paths.values():
+        for operation in path.values():
+            operation["responses"]["default"] = _json("The request is refused.", refused)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Anchorbolt", "version": anchorbolt.__version__},
         "paths": paths,
-        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 
-def _get(summary: str, schema: schemas.Schema | None = None, parameters: Sequence[Json] = ()) -> Json:
-    answer = {"description": summary, "content": {"text/plain": {}}} if schema is None else _json(summary, schema)
-    return {
-        "get": {"summary": summary, "parameters": list(parameters), "responses": {"200": answer, "default": _REFUSED}}
-    }
+def _get(path: str, text: str, schema: Json | None = None, parameters: Sequence[Parameter] = ()) -> Json:
+    in_query = [_parameter("query", each.name, each.text, each.schema) for each in parameters]
+    answer = {"description": text, "content": {"text/plain": {}}} if schema is None else _json(text, schema)
+    return {"get": {"summary": text, "parameters": [*_path_parameters(path), *in_query], "responses": {"200": answer}}}
 
 
-def _action(summary: str) -> Json:
-    return {
-        "post": {
-            "summary": f"{summary} Needs --ui-actions and the token.",
-            "parameters": [_ID],
-            "security": [{"token": []}],
-            "responses": {"200": _json("The run does it.", schemas.DONE), "default": _REFUSED},
-        }
-    }
+def _path_parameters(path: str) -> list[Json]:
+    return [_parameter("path", name, "", {"type": "string"}) for name in re.findall(r"{(\w+)}", path)]
 
 
-def _json(text: str, schema: schemas.Schema) -> Json:
+def _parameter(place: str, name: str, text: str, schema: Mapping[str, Any]) -> Json:
+    return {"name": name, "in": place, "description": text, "required": place == "path", "schema": schema}
+
+
+def _json(text: str, schema: Json) -> Json:
     return {"description": text, "content": {"application/json": {"schema": schema}}}
-
-
-def _path(name: str) -> Json:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-
-
-def _query(name: str, text: str, schema: Json) -> Json:
-    return {"name": name, "in": "query", "description": text, "schema": schema}
-
-
-_REFUSED = _json("The request is refused.", schemas.REFUSED)
-_ID = _path("id")
-_WINDOW = _query("window", "Seconds, or all time.", {"enum": list(ALL_WINDOWS), "default": DEFAULT_WINDOW})
-_SYS = _query("sys", "1: ackers, too.", {"enum": ["0", "1"], "default": "0"})
-_FIRST = _query("first", "The first task of the page.", {"type": "integer", "minimum": 0, "default": 0})
-_COUNT = _query("count", "So many.", {"type": "integer", "minimum": 1, "maximum": MOST_TASKS, "default": 50})
-_SORT = _query("sort", "What orders the tasks; most first.", {"enum": list(SORTS), "default": "task"})
-_KEY = _query("key", "JSON, a Python literal, or plain text.", {"type": "string", "maxLength": MOST_KEY_CHARACTERS})
-_LAST = _query("last", "So many.", {"type": "integer", "minimum": 1, "maximum": MOST_WAVES, "default": 100})
-_FAILED = _query("failed", "1: only those that failed.", {"enum": ["0", "1"], "default": "0"})

@@ -20,7 +20,7 @@ from anchorbolt.config.settings import Settings
 from anchorbolt.errors import ConfigError
 from anchorbolt.observe.figures.server import MetricsText
 from anchorbolt.ui.access import Access
-from anchorbolt.ui.answers import Answers
+from anchorbolt.ui.cache import Answers
 from anchorbolt.ui.lookups import Lookups
 from anchorbolt.ui.model.live import LiveRun, starting
 from anchorbolt.ui.model.recorded import RecordedRun

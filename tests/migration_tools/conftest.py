@@ -10,7 +10,7 @@ import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
-from anchorbolt.migration_tools.inspect.decoding import Codecs
+from anchorbolt.migration_tools.entries import Codecs
 from anchorbolt.serialization.codecs import MsgpackCodec, MsgpackKeyCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider

@@ -10,7 +10,7 @@ from anchorbolt.engine.driver.isolation import Halving, Isolation
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import BoltError, WorkerLost
 from anchorbolt.state_backends.state import NO_FENCE
-from anchorbolt.streams.ids import ids_of
+from anchorbolt.streams.lineage import ids_of
 
 
 def halved(roots: list[int], kills: Callable[[Sequence[int]], bool], first: int = 1) -> tuple[int | None, int]:

@@ -10,7 +10,7 @@ import pytest
 
 from anchorbolt import errors
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
-from anchorbolt.serialization.schema import Schema, tagged, untagged
+from anchorbolt.serialization.codecs import Schema, tagged, untagged
 from anchorbolt.serialization.serializers import PickleCodec, codec_named
 from anchorbolt.state_backends.contract import Fence, StateProvider, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams import routing
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId, Grouping
+from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId, Grouping
 from anchorbolt.streams.hashing import destination_of, stable_hash
 from anchorbolt.streams.routing import ROUTERS, Router, Values
 from anchorbolt.util.keys import canonical_key

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.streams import ids as ids_module
-from anchorbolt.streams.ids import IdSource, ids_of, mix, number_of
-from anchorbolt.streams.lineage import Lineage, lineage_of
+from anchorbolt.streams import lineage as ids_module
+from anchorbolt.streams.lineage import IdSource, Lineage, ids_of, lineage_of, mix, number_of
 from anchorbolt.streams.tuple import Item, union
 
 ROOTS = st.integers(1, 2**64 - 1)

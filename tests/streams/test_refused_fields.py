@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.serialization import pack
-from anchorbolt.serialization.refused_fields import refused_value
+from anchorbolt.serialization.msgpack_values import refused_value
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=5) | st.binary()
 KEYS = st.integers() | st.text(st.characters(codec="ascii"), max_size=5)

@@ -13,8 +13,13 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.stream import Spout, StreamSpout
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import OutputFieldsDeclarer, StreamDeclaration
-from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId, Grouping
+from anchorbolt.streams.declaration import (
+    CustomStreamGrouping,
+    GlobalStreamId,
+    Grouping,
+    OutputFieldsDeclarer,
+    StreamDeclaration,
+)
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.topology.validation import topological_order
 

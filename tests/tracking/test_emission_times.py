@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk, StreamIntake
-from anchorbolt.streams.ids import ids_of
+from anchorbolt.streams.lineage import ids_of
 from anchorbolt.tracking.emission_times import EmissionTimes
 from anchorbolt.tracking.in_flight import InFlight
 from anchorbolt.tracking.settlements import Settlement

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from anchorbolt.errors import SerializationError
-from anchorbolt.streams.ids import ids_of
+from anchorbolt.streams.lineage import ids_of
 from anchorbolt.tracking import ledger
 from anchorbolt.tracking.blob import Contribution, decode_blob
 from anchorbolt.tracking.contributions import Contributions

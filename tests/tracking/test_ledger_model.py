@@ -12,8 +12,7 @@ from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
-from anchorbolt.streams.ids import IdSource, ids_of
-from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
+from anchorbolt.streams.lineage import IdSource, Lineage, Roots, ids_of, lineage_of
 from anchorbolt.streams.tuple import Item, union
 from anchorbolt.tracking import ledger, stored_trees
 from anchorbolt.tracking.blob import decode_blob

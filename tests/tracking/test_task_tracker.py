@@ -11,8 +11,7 @@ import pytest
 
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.errors import TopologyError
-from anchorbolt.streams.ids import ids_of
-from anchorbolt.streams.lineage import Lineage
+from anchorbolt.streams.lineage import Lineage, ids_of
 from anchorbolt.streams.tuple import StreamHeader, TrackedTuple, TupleHandle, receiver_key
 from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.tracking.blob import Contribution, decode_blob

@@ -16,7 +16,7 @@ from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.engine.plan.wiring import Wiring
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.files import Folder, Locations, WorkerLocations
-from anchorbolt.serialization.schema import Schema
+from anchorbolt.serialization.codecs import Schema
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import BatchSpout

@@ -10,8 +10,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.spouts.transactional import CommitterTransactionalSpout, kind_of
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import ACKER_ID
-from anchorbolt.streams.groupings import GlobalStreamId, Grouping
+from anchorbolt.streams.declaration import ACKER_ID, GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
 
 _TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespaces", "state_positions"}

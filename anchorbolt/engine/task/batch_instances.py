@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt
-from anchorbolt.bolts.batch import BaseBatchBolt
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BaseBatchBolt, BatchOutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan

@@ -16,7 +16,7 @@ from anchorbolt.engine.task import messages
 from anchorbolt.engine.task.messages import NOTHING, Tally, tally
 from anchorbolt.engine.task.value_checks import RowChecks
 from anchorbolt.errors import TopologyError, UnsupportedValue
-from anchorbolt.serialization.refused_fields import refused_value
+from anchorbolt.serialization.msgpack_values import refused_value
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.streams.routing import ROUTERS, Router

@@ -16,7 +16,7 @@ from contextlib import suppress
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BatchOutputCollector
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan

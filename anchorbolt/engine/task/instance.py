@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.base import BaseStatefulBolt
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BatchOutputCollector
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
@@ -24,7 +24,7 @@ from anchorbolt.engine.task.executors.wrapped_bolts import (
     TaskState,
     WrappedBolt,
 )
-from anchorbolt.serialization.schema import Schema
+from anchorbolt.serialization.codecs import Schema
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence

@@ -181,7 +181,7 @@ class StreamRows:
         """
         if not (self._isolates or self._excluded or self._probe):
             return values, None
-        from anchorbolt.streams.ids import IdSource, ids_of
+        from anchorbolt.streams.lineage import IdSource, ids_of
 
         roots = ids_of((IdSource(self._seed).draw(1) + self._row) % (1 << 64), len(values)).tolist()
         self._row += len(values)

@@ -8,7 +8,7 @@ from typing import Any
 from anchorbolt.engine.plan.wiring import Edge
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.serialization import pack
-from anchorbolt.serialization.refused_fields import refused_value
+from anchorbolt.serialization.msgpack_values import refused_value
 from anchorbolt.streams.routing import Router
 from anchorbolt.util.messages import shortened
 

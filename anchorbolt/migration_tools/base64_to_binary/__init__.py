@@ -5,8 +5,15 @@
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions, Wrapper
-from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult, Interrupted, NamespaceResult, Report
+from anchorbolt.migration_tools.base64_to_binary.conversion import (
+    Action,
+    HashResult,
+    Interrupted,
+    MigrationOptions,
+    NamespaceResult,
+    Report,
+    Wrapper,
+)
 from anchorbolt.storm.kryo.stored_form import Content
 from anchorbolt.util.imports import lazy_names
 

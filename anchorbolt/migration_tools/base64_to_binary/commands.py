@@ -6,18 +6,23 @@ from dataclasses import replace
 from functools import partial
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.base64_to_binary.backups import Backups
-from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions, Wrapper
-from anchorbolt.migration_tools.base64_to_binary.names import (
+from anchorbolt.migration_tools.base64_to_binary.conversion import (
+    Interrupted,
+    MigrationOptions,
+    NamespaceResult,
+    Report,
+    Wrapper,
+)
+from anchorbolt.migration_tools.base64_to_binary.namespace_migration import Migration
+from anchorbolt.migration_tools.base64_to_binary.watched_namespace import (
     OURS,
     backup_of,
     checkpoint_spouts_among,
     hashes_of,
     suffix_of,
 )
-from anchorbolt.migration_tools.base64_to_binary.namespace_migration import Migration
-from anchorbolt.migration_tools.base64_to_binary.results import Interrupted, NamespaceResult, Report
-from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis.storm_hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content
 

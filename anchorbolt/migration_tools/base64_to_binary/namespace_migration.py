@@ -17,12 +17,25 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 
-from anchorbolt.migration_tools.base64_to_binary.comparison import compare, pages_of
-from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, MigrationOptions, Unfit, Wrapper
-from anchorbolt.migration_tools.base64_to_binary.names import DROPPED, backup_of, txid_of
-from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult, NamespaceResult
-from anchorbolt.migration_tools.base64_to_binary.watched_namespace import STOP_FIRST, WatchedNamespace
-from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.migration_tools import Progress
+from anchorbolt.migration_tools.base64_to_binary.backups import compare
+from anchorbolt.migration_tools.base64_to_binary.conversion import (
+    Action,
+    Conversion,
+    HashResult,
+    MigrationOptions,
+    NamespaceResult,
+    Unfit,
+    Wrapper,
+)
+from anchorbolt.migration_tools.base64_to_binary.watched_namespace import (
+    DROPPED,
+    STOP_FIRST,
+    WatchedNamespace,
+    backup_of,
+    pages_of,
+    txid_of,
+)
 from anchorbolt.state_backends.redis.storm_hashes import HashConnection, RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content, Recognition, Verdict
 

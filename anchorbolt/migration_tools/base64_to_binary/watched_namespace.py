@@ -1,20 +1,58 @@
-"""One namespace of Storm's during a command: the connections that watch its hashes, and the copies of its hashes."""
+"""One namespace of Storm's during a command: its keys in Redis, the connections that watch them, and their copies."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+import secrets
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from itertools import chain
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
-from anchorbolt.migration_tools.base64_to_binary.comparison import pages_of
-from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of, new_suffix, txid_of
-from anchorbolt.migration_tools.base64_to_binary.results import HashResult, NamespaceResult
-from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.migration_tools import Progress
+from anchorbolt.migration_tools.base64_to_binary.conversion import HashResult, NamespaceResult
 from anchorbolt.state_backends.redis.storm_hashes import FieldsAndValues, HashConnection, RedisHashes, shown
 from anchorbolt.storm.base64_text import with_any_line_breaks
 from anchorbolt.storm.kryo.stored_form import Content, shown_field
 
 STOP_FIRST = "Stop the topology that owns the state, and everything else that writes to it, and run this again"
+
+OURS = "*$*"  # a glob that matches temporary keys of a migration and namespaces of checkpoint spouts
+UNDONE_SUFFIX = b"_undone"  # of a changed hash that `undo` keeps
+DROPPED = b"$dropped"  # follows the suffix of a temporary hash: a replaced hash that must be deleted
+
+_SUFFIX = re.compile(rb"\$anchorbolt\$migrating\$[0-9a-f]{16}(?:\$dropped)?\Z")
+_CHECKPOINT_SPOUT = re.compile(rb"\{?\$checkpointspout-[0-9]+\}?\Z")
+
+
+def hashes_of(namespace: bytes) -> tuple[bytes, bytes]:
+    """Return the names of the two hashes with entries: the prepared ones and the committed ones."""
+    return namespace + b"$prepare", namespace
+
+
+def txid_of(namespace: bytes) -> bytes:
+    """Return the name of the hash that holds the transaction ids, as plain text."""
+    return namespace + b"$txid"
+
+
+def backup_of(key: bytes) -> bytes:
+    """Return the name of a hash's backup, the same as in Storm's own tool."""
+    return key + b"_old"
+
+
+def new_suffix() -> bytes:
+    """Return a suffix for temporary hashes that no other run uses."""
+    return b"$anchorbolt$migrating$" + secrets.token_hex(8).encode()
+
+
+def suffix_of(key: bytes) -> bytes | None:
+    """Return the suffix of a temporary hash of any run; None for any other key."""
+    found = _SUFFIX.search(key)
+    return found[0] if found else None
+
+
+def checkpoint_spouts_among(keys: Iterable[bytes]) -> list[bytes]:
+    """Return the keys that are namespaces of checkpoint spouts, sorted."""
+    return sorted({key for key in keys if _CHECKPOINT_SPOUT.match(key)})
 
 
 class WatchedNamespace(ExitStack):
@@ -155,3 +193,12 @@ class WatchedNamespace(ExitStack):
         """Remove temporary hashes. If Redis cannot be reached, the next run removes them."""
         with contextlib.suppress(AnchorboltError):
             self._hashes.remove(self.temporary)
+
+
+def pages_of(hashes: RedisHashes, key: bytes, progress: Progress, step: str) -> Generator[FieldsAndValues, None, None]:
+    """Yield the pages of a hash; report each after the caller has processed it. Close it if it is not finished."""
+    with hashes.connection(key) as reader:
+        progress.begin(step, reader.length(key))
+        for page in reader.pages(key):
+            yield page
+            progress.advance(len(page) // 2)

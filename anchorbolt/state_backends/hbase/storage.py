@@ -20,8 +20,7 @@ from anchorbolt.state_backends.contract import (
 from anchorbolt.state_backends.hbase import layout
 from anchorbolt.state_backends.hbase.client import HBaseClient
 from anchorbolt.state_backends.hbase.layout import DATA, HBaseMetadata, NamespaceRows, Staged
-from anchorbolt.state_backends.hbase.metadata import MetadataCell, MetadataSnapshot
-from anchorbolt.state_backends.hbase.staged import StagedRows
+from anchorbolt.state_backends.hbase.records import MetadataCell, MetadataSnapshot, StagedRows
 from anchorbolt.state_backends.hbase.table import HBaseTable
 from anchorbolt.state_backends.rules import AttemptRecord
 

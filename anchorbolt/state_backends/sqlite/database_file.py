@@ -4,10 +4,13 @@ The write-ahead log was chosen by measurement: an almost empty stage, seal and c
 or more with each rollback journal.
 """
 
+from __future__ import annotations
+
 import os
 import sqlite3
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +19,14 @@ from urllib.parse import quote
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateRegressed, StateUnavailable, UnsupportedValue
 from anchorbolt.state_backends.contract import LEFT_AS_FOUND, START_OVER
 from anchorbolt.state_backends.sqlite import write_ahead_log
-from anchorbolt.state_backends.sqlite.page_caches import PageCaches
+
+_FILES = 8
+"""The number of files that keep their pages, up to 16 MiB each.
+
+Measured with 64 files of 50,000 keys, used in turn: 81 MB instead of 436 MB, and reading 1,000 keys takes 1.8 times as
+long, because the pages come from the operating system's cache.
+"""
+
 
 _LAYOUT = 4  # version of the tables, kept as the file's user_version
 _TABLES = (
@@ -44,6 +54,37 @@ _UNAVAILABLE = (
     (("readonly", "unable to open"), "{text}: check that its directory exists and can be written to by user {user}"),
     (("",), "{text}: check the disk, its quota and the limits on file sizes"),
 )
+
+
+class PageCaches:
+    """The most recently used files of a process: the others free the memory of SQLite's own caches. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: OrderedDict[SqliteFile, None] = OrderedDict()  # least recently used first
+        os.register_at_fork(after_in_child=self._forget_all)
+
+    def use(self, file: SqliteFile) -> None:
+        """Note that a file is used now. Above the limit, the least recently used file frees its pages."""
+        idle = None
+        with self._lock:
+            self._files[file] = None
+            self._files.move_to_end(file)
+            if len(self._files) > _FILES:
+                idle, _ = self._files.popitem(last=False)
+        if idle is not None:
+            idle.free_pages()
+
+    def forget(self, file: SqliteFile) -> None:
+        """Note that a file is closed."""
+        with self._lock:
+            self._files.pop(file, None)
+
+    def _forget_all(self) -> None:
+        # The lock may be held by a thread that does not exist here.
+        self._lock = threading.Lock()
+        self._files.clear()
+
 
 _page_caches = PageCaches()
 

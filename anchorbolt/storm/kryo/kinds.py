@@ -4,8 +4,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from anchorbolt.storm.kryo.byte_reader import ByteReader
-from anchorbolt.storm.kryo.object_reader import MAX_DEPTH, Kind, Layout, ObjectReader, Reader
+from anchorbolt.storm.kryo.object_reader import MAX_DEPTH, ByteReader, Kind, Layout, ObjectReader, Reader
 from anchorbolt.storm.kryo.values import NULL, JavaCollection, JavaScalar, JavaValue
 
 _MOST_INTEGER_BYTES = 1_660  # 4,000 digits; Python refuses to convert many more to text

@@ -2,64 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any
 
-from anchorbolt.observe.history.failures import Message, raised_in, reasons_in
+from msgspec import structs
+
+from anchorbolt.observe.history.failures import holders_of, raised_in, reasons_in
+from anchorbolt.observe.history.records import End, FailedMessage, Raised, Wave
+from anchorbolt.ui.answers import FailedEnd, FailedRounds, Failures, Message, TimedOut
 from anchorbolt.ui.model.observation import Observation
 
 _MOST = 100
-_NOBODY = {"component": "", "task": -1, "traceback": ""}
 
 
-def failures(seen: Observation) -> dict[str, Any]:
+def failures(seen: Observation) -> Failures:
     """Return the answer of `/api/v1/topology/{id}/failures`, newest first."""
-    failed = seen.failed_records[::-1]
-    current = seen.now.wave
-    rounds = [_rounds(each["at"], each, each.get("raised")) for each in failed if reasons_in(each)]
-    if current is not None and current.failures:
-        told = {
-            "txid": current.txid,
-            "rounds": current.round,
-            "repeats": 0,
-            "failures": [each.reason for each in current.failures],
-        }
-        rounds.insert(0, _rounds(current.failures[-1].at, told, raised_in(current.failures)))
-    ends = [
-        {"at": each["at"], "txid": each["txid"], "status": each.get("status", ""), "error": each.get("error", "")}
-        | {"text": each.get("failure", "")}
+    failed, current = seen.failed_records[::-1], seen.wave
+    rounds = [
+        _rounds(each.at, each.txid, each.rounds, reasons, each.raised)
         for each in failed
-        if each["kind"] == "end" and each.get("failure")
+        if isinstance(each, Wave) and (reasons := reasons_in(each))
     ]
-    return {
-        "run": seen.failure,
-        "rounds": rounds,
-        "ends": ends,
-        "messages": list(seen.failed_messages),
-        "timedOut": [
-            {"spout": spout, "component": component, "task": index, "messages": number}
-            for (spout, (component, index)), number in sorted(seen.timed_out.items(), key=lambda each: -each[1])[:_MOST]
+    if current is not None and current.failures:
+        reasons = [each.reason for each in current.failures]
+        at, raised = current.failures[-1].at, raised_in(current.failures)
+        rounds.insert(0, _rounds(at, current.txid, current.round, reasons, raised))
+    return Failures(
+        run=seen.failure,
+        rounds=rounds,
+        ends=[
+            FailedEnd(at=each.at, txid=each.txid, status=each.status, error=each.error, text=each.failure)
+            for each in failed
+            if isinstance(each, End) and each.failure
         ],
-        "letters": list(seen.letters[::-1]),
-        "deadLetters": seen.dead_letters,
-    }
+        messages=seen.failed_messages,
+        timed_out=[TimedOut(**structs.asdict(each)) for each in holders_of(seen.timed_out, _MOST)],
+        letters=seen.letters[::-1],
+        dead_letters=seen.dead_letters,
+    )
 
 
-def _rounds(at: float, wave: Mapping[str, Any], raised: Mapping[str, Any] | None) -> dict[str, Any]:
-    told = {"at": at, "txid": wave["txid"], "rounds": wave.get("rounds", 1), "reasons": reasons_in(wave)}
-    return {**told, **(raised or _NOBODY)}
+def _rounds(at: float, txid: int, rounds: int, reasons: Sequence[str], raised: Raised | None) -> FailedRounds:
+    told = FailedRounds(at=at, txid=txid, rounds=rounds, reasons=reasons)
+    return told if raised is None else structs.replace(told, **structs.asdict(raised))
 
 
-def messages_shown(newest_first: Iterable[tuple[int, Sequence[Message]]]) -> list[Mapping[str, Any]]:
+def messages_shown(newest_first: Iterable[tuple[int, Sequence[FailedMessage]]]) -> list[Message]:
     """Return the latest 100 failed messages, given those of each wave with its txid."""
     messages = (
-        {
-            **{name: each[name] for name in ("spout", "component", "task", "reason")},
-            "txid": txid,
-            "messageId": each["message"],
-            "timedOut": each["timed_out"],
-        }
+        Message(
+            spout=each.spout,
+            component=each.component,
+            task=each.task,
+            reason=each.reason,
+            txid=txid,
+            message_id=each.message,
+            timed_out=each.timed_out,
+        )
         for txid, of_wave in newest_first
         for each in of_wave
     )

@@ -14,7 +14,7 @@ import pytest
 from anchorbolt.bolts.kafka import publisher
 from anchorbolt.bolts.kafka.marker import Marker, check_history, digest_of, is_sent
 from anchorbolt.bolts.kafka.messages import outbox_schema
-from anchorbolt.bolts.kafka.reading import messages_of
+from anchorbolt.bolts.kafka.publisher import messages_of
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.errors import FaultInjected, Fenced, SinkUnavailable, StateRegressed
 from anchorbolt.files import Folder, open_folder

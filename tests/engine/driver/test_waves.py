@@ -24,7 +24,7 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateProvider, MemoryStateStorage
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
+from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.conftest import Watch

@@ -11,8 +11,7 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import BoltError, TopologyError
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
-from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
+from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import NO_RETRIES, run

@@ -10,7 +10,7 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import BoltError, CodecMismatch, FaultInjected, TopologyError
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.serialization import unpack
-from anchorbolt.serialization.schema import untagged
+from anchorbolt.serialization.codecs import untagged
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch

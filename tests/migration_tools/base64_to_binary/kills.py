@@ -27,7 +27,7 @@ NS = "words-1"
 # The command, which first prints a line when its imports are done, so that no kill hits the imports.
 _PROGRAM = """
 import sys
-from anchorbolt.cli.migrate.commands import app
+from anchorbolt.cli.migrate import app
 import anchorbolt.cli.work_progress, anchorbolt.migration_tools.base64_to_binary.commands
 sys.stdout.write("ready\\n"); sys.stdout.flush()
 app()

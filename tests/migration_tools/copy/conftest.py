@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import MigrationRefused
-from anchorbolt.migration_tools.copy.copying import CopyReport, copy_topology
-from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
+from anchorbolt.migration_tools.copy import CopyReport, copy_topology
+from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.testing.conformance.base import entries
 from tests.migration_tools.conftest import RunWords

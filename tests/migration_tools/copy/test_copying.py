@@ -14,8 +14,8 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.errors import MigrationRefused, StateRegressed
 from anchorbolt.files import open_folder
-from anchorbolt.migration_tools.copy.copying import copy_namespace
-from anchorbolt.migration_tools.copy.steps import Digest, claimed
+from anchorbolt.migration_tools.copy import copy_namespace
+from anchorbolt.migration_tools.copy_steps import Digest, claimed
 from anchorbolt.serialization import pack
 from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider

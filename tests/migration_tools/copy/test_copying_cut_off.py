@@ -7,8 +7,8 @@ import pytest
 
 from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.faults.points import FaultPoint
-from anchorbolt.migration_tools.copy.copying import copy_namespace
-from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.migration_tools import Progress
+from anchorbolt.migration_tools.copy import copy_namespace
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing.conformance.base import entries

@@ -10,9 +10,9 @@ import pytest
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.errors import ConfigError, Fenced, MigrationRefused, StateRegressed
-from anchorbolt.migration_tools.copy import copying
-from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
-from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.migration_tools import Progress
+from anchorbolt.migration_tools import copy as copying
+from anchorbolt.migration_tools.copy import copy_namespace, copy_topology
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider

@@ -12,13 +12,18 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.cli.state.text import report_lines
+from anchorbolt.cli.state_text import report_lines
 from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.files import open_folder
-from anchorbolt.migration_tools.inspect.decoding import Codecs
-from anchorbolt.migration_tools.inspect.explanation import TopologyReport, explain, judge
-from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
+from anchorbolt.migration_tools.entries import Codecs
+from anchorbolt.migration_tools.topology_inspection import (
+    TopologyReport,
+    TopologySnapshot,
+    explain,
+    judge,
+    read_topology,
+)
 from anchorbolt.serialization import JsonCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider

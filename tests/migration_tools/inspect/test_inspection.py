@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
-from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry
-from anchorbolt.migration_tools.inspect.inspection import get_entries, measured, namespace_summaries, scan_entries
+from anchorbolt.migration_tools.entries import Codecs, Entry, get_entries, measured, namespace_summaries, scan_entries
 from anchorbolt.serialization import JsonCodec, MsgpackCodec
-from anchorbolt.serialization.schema import tagged
+from anchorbolt.serialization.codecs import tagged
 from anchorbolt.serialization.serializers import PickleCodec, Serializer, SerializerCodec
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider

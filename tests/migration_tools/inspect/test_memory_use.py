@@ -16,19 +16,19 @@ HEADER = "keys msgpack/2, values msgpack/1"
 FEW, MANY = 20_000, 400_000
 PROGRAMS = {
     "copy": """
-from anchorbolt.migration_tools.copy.copying import copy_namespace
+from anchorbolt.migration_tools.copy import copy_namespace
 [copied] = copy_namespace(source, SqliteStateProvider(directory + "-copy-" + name[2:]), name).namespaces
 print(copied.entries)
 """,
     "scan": """
-from anchorbolt.migration_tools.inspect.decoding import Codecs
-from anchorbolt.migration_tools.inspect.inspection import scan_entries
+from anchorbolt.migration_tools.entries import Codecs
+from anchorbolt.migration_tools.entries import scan_entries
 from anchorbolt.serialization import MsgpackCodec
 with scan_entries(source, name, Codecs(MsgpackCodec(), MsgpackCodec())) as (notes, pages):
     print(sum(len(page) for page in pages))
 """,
     "measure": """
-from anchorbolt.migration_tools.inspect.inspection import measured
+from anchorbolt.migration_tools.entries import measured
 print(measured(source.open(name))[0])
 """,
 }

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
-from anchorbolt.bolts.batch import BaseBatchBolt, BaseTransactionalBolt, Committer
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BaseBatchBolt, BaseTransactionalBolt, BatchOutputCollector, Committer
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext

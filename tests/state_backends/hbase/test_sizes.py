@@ -27,7 +27,7 @@ def test_reads_under_a_large_attempt_need_no_memory_for_it(
     keys = [*OLD, *UPDATES]
     expected = [NEW.get(key) for key in keys]
     assert storage.get_many(keys, attempt) == expected
-    monkeypatch.setattr("anchorbolt.state_backends.hbase.staged._OVERLAY_BYTES", 1000)
+    monkeypatch.setattr("anchorbolt.state_backends.hbase.records._OVERLAY_BYTES", 1000)
     vars(storage)["_staged"].forget()
     for _ in range(2):
         assert storage.get_many(keys, attempt) == expected

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.cli.state.text import report_lines
+from anchorbolt.cli.state_text import report_lines
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import MigrationRefused, StateError
 from anchorbolt.faults.points import PointReached, observe
 from anchorbolt.files import open_folder
-from anchorbolt.migration_tools.copy.copying import copy_topology
-from anchorbolt.migration_tools.inspect.explanation import explain
-from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
+from anchorbolt.migration_tools.copy import copy_topology
+from anchorbolt.migration_tools.entries import namespace_summaries
+from anchorbolt.migration_tools.topology_inspection import explain
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider

@@ -9,7 +9,7 @@ from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.sqlite import SqliteStateProvider, database_file
 from anchorbolt.state_backends.sqlite import provider as sqlite_provider
-from anchorbolt.state_backends.sqlite.page_caches import PageCaches
+from anchorbolt.state_backends.sqlite.database_file import PageCaches
 from anchorbolt.state_backends.sqlite.provider import mounted_type
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from anchorbolt.bolts import BaseStatefulBolt, DataFrameSink
 from anchorbolt.state_backends import State
 from anchorbolt.streams import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer, TopologyContext
-from anchorbolt.streams.groupings import Grouping
+from anchorbolt.streams.declaration import Grouping
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import BaseBatchBolt, BaseTransactionalBolt, Committer, TransactionalTopologyBuilder
 from tests.engine.jobs import BasicBolt, Fields

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from anchorbolt.bolts.base import BaseStatefulBolt
-from anchorbolt.bolts.batch import BaseBatchBolt
-from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.batch import BaseBatchBolt, BatchOutputCollector
 from anchorbolt.checkpoint.ports import BatchTry, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.task.executors.wrapped_bolts import (

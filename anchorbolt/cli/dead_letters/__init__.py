@@ -1,1 +1,0 @@
-"""The commands `anchorbolt dead-letters …`."""

@@ -1,0 +1,241 @@
+"""The commands `anchorbolt state …`. None of them starts Spark; only `rename` writes, or raises a fence."""
+
+import json
+import sys
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_line, with_exit_code
+from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT, STATE_REFUSED
+from anchorbolt.errors import ConfigError, UnsupportedValue
+from anchorbolt.storm.wrapper import Generation
+
+app = App("Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state.")
+
+
+class ScanCodec(str, Enum):
+    NAMESPACE = "namespace"
+    STORM_KRYO = "storm-kryo"
+
+
+@app.command()
+@with_exit_code
+def namespaces(
+    conf: Conf = None,
+    overrides: Overrides = None,
+    topology: Annotated[str | None, option(metavar="NAME", help="Only those of this topology.")] = None,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only names with this prefix.")] = "",
+    count: Annotated[bool, typer.Option("--count", help="Count the keys; this reads every entry.")] = False,
+    as_json: Json = False,
+) -> int:
+    """List the namespaces of a store; with --json, one JSON object per line. Exit code 4 if one cannot be read."""
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import summary_line
+    from anchorbolt.cli.work_progress import shown_progress
+    from anchorbolt.migration_tools.entries import namespace_summaries
+
+    if topology is not None and prefix:
+        raise ConfigError("--topology and --prefix exclude each other. Give one.")
+    provider, settings, _ = open_store(conf, overrides or ())
+    if topology is not None:
+        of_topology = settings.namespace_prefix_of(topology)
+        prefix = f"{of_topology}:" if of_topology else ""
+    with shown_progress(wanted=count) as progress:
+        found = list(namespace_summaries(provider, prefix, count=count, progress=progress))
+    width = max((len(each.namespace) for each in found), default=0)
+    for each in found:
+        print_line(json.dumps(vars(each)) if as_json else summary_line(each, width))
+    if not found and not as_json:
+        such = f" that begins with {prefix!r}" if prefix else ""
+        sys.stderr.write(
+            f"there is no namespace of Anchorbolt's{such} in {provider.describe()}. Storm's own are read by "
+            "state scan --codec storm-kryo\n"
+        )
+    return STATE_REFUSED if any(each.problem for each in found) else DONE
+
+
+@app.command()
+@with_exit_code
+def get(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAMESPACE|TOPOLOGY COMPONENT", help="A namespace, or a topology and one of its stateful bolts."
+        ),
+    ],
+    keys: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY...",
+            help="JSON (7, true, '\"7\"', '[\"a\", 1]' for a tuple), a Python literal (b'\\x00', ('a', 1)), or plain "
+            "text.",
+        ),
+    ],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="KEYs are stored keys as hexadecimal digits.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Show the committed values of some keys; exit code 1 if one is absent.
+
+    With a topology and a stateful bolt, the task that has a key is found by the key's hash.
+    """
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import entry_content, entry_line, print_notes
+    from anchorbolt.migration_tools.entries import component_namespaces, get_entries, is_stored_namespace
+
+    provider, settings, codecs = open_store(conf, overrides or ())
+    namespaces = [place]
+    is_component = len(keys) > 1 and not is_stored_namespace(provider, place)
+    if is_component:
+        component, *keys = keys
+        prefix = settings.namespace_prefix_of(place)
+        namespaces = component_namespaces(provider, place, prefix, component)
+    try:
+        notes, found = get_entries(provider, namespaces, keys, codecs, hexadecimal=hexadecimal)
+    except UnsupportedValue as error:  # a wrong argument; exit code 1 means that a key is absent
+        raise ConfigError(error.message) from error
+    if is_component and not as_json:
+        notes += [f"{key} is in {name}" for key, (name, entry) in zip(keys, found, strict=True) if entry.value]
+    print_notes(notes)
+    for name, entry in found:
+        content = {"namespace": name} if is_component else {}
+        print_line(json.dumps({**content, **entry_content(entry)}) if as_json else entry_line(entry))
+    return KEY_ABSENT if any(entry.value is None for _, entry in found) else DONE
+
+
+@app.command()
+@with_exit_code
+def scan(
+    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE")],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    limit: Annotated[int | None, option(min=1, help="Stop after this number of entries.")] = None,
+    attempt: Annotated[
+        str | None, option(metavar="ID", help="Read as if this staged attempt were committed; see explain.")
+    ] = None,
+    codec: Annotated[
+        ScanCodec,
+        typer.Option(
+            help="storm-kryo reads NAMESPACE as a plain Redis hash, with its $prepare and $txid, that Storm's default "
+            "serializer wrote. The options below are for it."
+        ),
+    ] = ScanCodec.NAMESPACE,
+    registered: Annotated[
+        list[str] | None,
+        option(
+            metavar="CLASS", help="A Java class that topology.state.kryo.register lists, in its order. May be repeated."
+        ),
+    ] = None,
+    key_class: Annotated[str | None, option(metavar="CLASS", help="Storm's keyClass.")] = None,
+    value_class: Annotated[str | None, option(metavar="CLASS", help="Storm's valueClass.")] = None,
+    enums: Annotated[
+        list[str] | None,
+        option("--enum", metavar="CLASS=A,B,…", help="The constants of an enum of yours. May be repeated."),
+    ] = None,
+    in_topology: Annotated[
+        bool | None,
+        option(
+            "--in-topology/--outside-topology",
+            help="Whether a topology of Storm 2 wrote the state. Needed only if the command asks for it.",
+        ),
+    ] = None,
+    storm: Annotated[
+        Generation | None,
+        option(help="First Storm release with the format of the state. Needed only if the command asks for it."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Show the entries of a namespace, in any order; with --json, one JSON object per line."""
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import print_scan
+    from anchorbolt.migration_tools.entries import scan_entries
+
+    provider, _, codecs = open_store(conf, overrides or ())
+    if codec is ScanCodec.STORM_KRYO:
+        from anchorbolt.migration_tools.storm_state import StormOptions, scan_storm
+
+        classes = registered or []
+        of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
+        options = StormOptions(of_keys, of_values, dict(map(_enum_constants, enums or ())), in_topology, storm)
+        with scan_storm(provider, namespace, options) as found:
+            print_scan(namespace, *found, limit=limit, in_json=as_json)
+        return DONE
+    if any((registered, key_class, value_class, enums, storm)) or in_topology is not None:
+        raise ConfigError(
+            "--registered, --key-class, --value-class, --enum, --in-topology and --storm are for --codec "
+            "storm-kryo. Add that, or leave them out."
+        )
+    with scan_entries(provider, namespace, codecs, attempt=attempt) as found:
+        print_scan(namespace, *found, limit=limit, in_json=as_json)
+    return DONE
+
+
+@app.command()
+@with_exit_code
+def explain(
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY")],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not count keys and bytes.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Explain a topology's state: what is committed, what blocks the checkpoint, what the next start will do."""
+    from anchorbolt.cli.places import open_place, open_store
+    from anchorbolt.cli.state_text import report_content, report_lines
+    from anchorbolt.cli.work_progress import shown_progress
+    from anchorbolt.migration_tools.topology_inspection import explain as explained
+
+    provider, settings, codecs = open_store(conf, overrides or ())
+    prefix = settings.namespace_prefix_of(topology)
+    folder = open_place(settings.checkpoint_location_of(topology))
+    with shown_progress(wanted=not quick) as progress:
+        report = explained(provider, topology, prefix, codecs, folder, measure=not quick, progress=progress)
+    place = provider.describe()
+    lines = [json.dumps(report_content(report, place), indent=2)] if as_json else report_lines(report, place)
+    print_line("\n".join(lines))
+    return DONE
+
+
+def _enum_constants(text: str) -> tuple[str, list[str]]:
+    """Return the class and the constants in an option `--enum`."""
+    name, equals, constants = text.partition("=")
+    if not (name and equals and constants):
+        raise ConfigError(f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order.")
+    return name, constants.split(",")
+
+
+@app.command()
+@with_exit_code
+def rename(
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The topology's name.")],
+    component: Annotated[str, typer.Argument(metavar="OLD_ID", help="The stateful bolt that has the state.")],
+    new_id: Annotated[str, typer.Argument(metavar="NEW_ID", help="Its new id, which has no state yet.")],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    take_fence: Annotated[
+        bool,
+        typer.Option("--take-fence", help="Go on although a run holds the fence; if it is alive, it ends with Fenced."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Make all checks, and write nothing.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Give the state of a renamed stateful bolt to its new id, in one transaction. Stop the topology first.
+
+    If the command is interrupted, run it again; if it then says that a transaction is open, start the topology.
+    """
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import rename_lines
+    from anchorbolt.cli.work_progress import shown_progress
+    from anchorbolt.migration_tools.renaming import rename_state
+
+    provider, settings, _ = open_store(conf, overrides or ())
+    prefix = settings.namespace_prefix_of(topology)
+    with shown_progress() as progress:
+        report = rename_state(
+            provider, topology, prefix, component, new_id, take_fence=take_fence, dry_run=dry_run, progress=progress
+        )
+    print_line(json.dumps(report.to_content()) if as_json else "\n".join(rename_lines(report)))
+    return DONE
