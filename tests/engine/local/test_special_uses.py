@@ -1,11 +1,36 @@
-"""`LocalCluster` at the top level of a module that is being imported."""
+"""Uses of `LocalCluster` in tests: with `FakeRedisStateProvider`, and at the top level of an imported module."""
 
 import os
+import pickle
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+from anchorbolt.run.local_cluster import LocalCluster
+from anchorbolt.testing import FakeRedisStateProvider
 from tests.cli.command import ROOT
+from tests.engine.jobs import feeder, run, word_count
+
+
+def test_a_topology_keeps_its_state_under_the_keys_of_redis() -> None:
+    redis = FakeRedisStateProvider()
+    handle = run(LocalCluster(), word_count(feeder("a bee", "a cow and a bee")), redis.conf)
+    assert handle.state("count") == {"a": 3, "bee": 2, "cow": 1, "and": 1}
+    namespaces = [name for name in redis.namespaces() if ":count-" in name]
+    client = redis.client()
+    assert sum(client.hlen(name) for name in namespaces) == 4
+    assert {client.hget(f"{name}$txid", "commit") for name in namespaces} == {b"1"}
+
+
+def test_providers_of_one_name_share_their_content_and_others_do_not() -> None:
+    redis = FakeRedisStateProvider("shared")
+    for provider in (FakeRedisStateProvider("shared"), pickle.loads(pickle.dumps(redis))):  # noqa: S301
+        with closing(provider.open("words:count-0")) as storage:
+            storage.claim()
+    assert list(redis.namespaces()) == ["words:count-0"]
+    assert list(FakeRedisStateProvider().namespaces()) == []
+
 
 JOB = """
 from anchorbolt.bolts import BaseStatefulBolt
