@@ -32,7 +32,7 @@ FOLLOWED = {
     "docs/testing.md": Followed(
         ("visits.py", "test_visits.py", "names.py", "test_names.py", "test_redis.py", "test_crashes.py")
     ),
-    "docs/reliability.md": Followed(("folder_words.py", "test_folder_words.py"), ("Dead letters",)),
+    "docs/reliability.md": Followed(("folder_words.py", "test_folder_words.py")),
     "docs/transactional.md": Followed(
         (
             *("global_count.py", "test_global_count.py", "order_totals.py", "test_order_totals.py"),
