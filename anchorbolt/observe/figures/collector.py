@@ -1,6 +1,6 @@
 """The figures of a run for Prometheus: a collector that `prometheus_client` asks at each scrape.
 
-The names follow https://prometheus.io/docs/practices/naming/; docs/operating.md lists them.
+The names follow https://prometheus.io/docs/practices/naming/; docs/operating_reference.md lists them.
 """
 
 from __future__ import annotations
