@@ -68,7 +68,7 @@ class RunStart:
 
     def collector(self) -> Collector:
         """Return a collector of the metrics of a run that starts."""
-        from anchorbolt.observe.figures.starting import StartCollector
+        from anchorbolt.observe.figures.collector import StartCollector
 
         return StartCollector(self.topology, STATUSES, lambda: self.waiting)
 

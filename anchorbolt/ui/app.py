@@ -27,8 +27,7 @@ from anchorbolt.ui.lookups import LookupRefused, Lookups
 from anchorbolt.ui.model.now import readiness
 from anchorbolt.ui.model.observation import Observation
 from anchorbolt.ui.model.topology import summary
-from anchorbolt.ui.openapi import description
-from anchorbolt.ui.routes import ANSWERED, BASE, COMPONENT_STATE, Answered
+from anchorbolt.ui.routes import ANSWERED, BASE, COMPONENT_STATE, Answered, description
 
 _log = logging.getLogger("anchorbolt.ui")
 

@@ -15,8 +15,7 @@ from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.answers import LookedUp, Summary
-from anchorbolt.ui.openapi import description
-from anchorbolt.ui.routes import ANSWERED, BASE
+from anchorbolt.ui.routes import ANSWERED, BASE, description
 from tests.ui.conftest import CANARY, CONF, DEADLINE_S, Client, Count, Split, start
 
 WORDS = "/api/v1/topology/words"
