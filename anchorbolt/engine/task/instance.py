@@ -139,7 +139,6 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
 
 
 def _build_acker(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -> Instance:
-    from anchorbolt.engine.task.instance import AckerExecutor
 
     emitter = Emitter(plan, task)
     storage = plan.provider.open(plan.wiring.namespace(task))
