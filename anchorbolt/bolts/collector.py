@@ -7,7 +7,7 @@ from typing import Any
 
 from anchorbolt.errors import AnchorboltError, TopologyError
 from anchorbolt.streams.calls import Gate
-from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
+from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration, not_a_row, wrong_stream, wrong_width
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import described, shortened
 
@@ -245,11 +245,7 @@ class OutputCollector:
         width = len(self._streams[stream].fields)
         if set(map(len, values)) != {width}:
             wrong = next(row for row in values if len(row) != width)
-            raise self._refusal(
-                f"emitted {len(wrong)} values to stream {stream!r}, which declares {width}: "
-                f"{', '.join(self._streams[stream].fields)}. Got {shortened(wrong, 120)}. Emit one value per field; a "
-                "single value is written (value,)."
-            )
+            raise self._refusal(wrong_width(wrong, stream, self._streams[stream].fields))
 
     def _deliver(self, stream: str, rows: list[Any]) -> int:
         return self._flush(stream, rows)
@@ -257,10 +253,7 @@ class OutputCollector:
     def _as_tuple(self, values: Sequence[Any], stream: str) -> tuple[Any, ...]:
         if isinstance(values, list | tuple):
             return tuple(values)
-        raise self._refusal(
-            f"emitted {shortened(values, 120)}, a {type(values).__name__}, to stream {stream!r}. Emit a tuple or list "
-            "with one value per field; a single value is written (value,)."
-        )
+        raise self._refusal(not_a_row(values, stream))
 
     def _check_anchors(self, anchors: object, stream: str) -> None:
         if anchors is None:
@@ -282,16 +275,7 @@ class OutputCollector:
         )
 
     def _undeclared(self, stream: str, *, direct: bool) -> TopologyError:
-        if stream in self._streams:
-            used, other = ("emit_direct", "emit") if direct else ("emit", "emit_direct")
-            return self._refusal(
-                f"called {used} for stream {stream!r}, which is {'not ' if direct else ''}declared direct. "
-                f"Use {other}, or change the declaration."
-            )
-        return self._refusal(
-            f"emitted to stream {stream!r}, which it does not declare. Declared: "
-            f"{', '.join(self._streams) or 'none'}. Add it in declare_output_fields."
-        )
+        return self._refusal(wrong_stream(self._streams, stream, "emit_direct" if direct else "emit"))
 
     def _refusal(self, problem: str) -> TopologyError:
         return TopologyError(f"component {self._component!r} {problem}", component=self._component)

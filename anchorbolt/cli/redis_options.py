@@ -20,7 +20,6 @@ from anchorbolt.errors import ConfigError
 if TYPE_CHECKING:
     from anchorbolt.state_backends.redis.addresses import RedisAddress
 
-_REDIRECTIONS = 5
 _login = functools.partial(typer.Option, show_default=False, rich_help_panel="Login and encryption")
 
 
@@ -63,12 +62,13 @@ class RedisOptions:
         # --help and --version must not wait for this import.
         from anchorbolt.state_backends.redis.addresses import RedisCluster, RedisServer
 
-        login = (self.username, self._secret(), self.timeout, self._encryption())
+        password, tls = self._secret(), self._encryption()
+        login: Any = {"username": self.username, "password": password, "timeout_ms": self.timeout, "tls": tls}
         if not self.cluster:
-            return RedisServer(*login, self.host, self.port, self.dbnum)
+            return RedisServer(self.host, self.port, database=self.dbnum, **login)
         if self.dbnum:
             raise ConfigError("a Redis Cluster has no other database than 0: leave out --dbnum", key="--dbnum")
-        return RedisCluster(*login, ((self.host, self.port),), _REDIRECTIONS)
+        return RedisCluster((f"{self.host}:{self.port}",), **login)
 
     def _secret(self) -> Secret | None:
         given = None if self.password is None else Secret(self.password)

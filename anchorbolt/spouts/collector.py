@@ -13,7 +13,7 @@ from anchorbolt.serialization import pack, unpack
 from anchorbolt.serialization.msgpack_values import refused_value
 from anchorbolt.spouts.intake import Chunk, Routes, StreamIntake, TaskIds
 from anchorbolt.streams.calls import OF_SPOUT, Calls
-from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
+from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration, not_a_row, wrong_stream, wrong_width
 from anchorbolt.util.messages import described, shortened
 
 _log = logging.getLogger("anchorbolt.spouts")
@@ -237,28 +237,12 @@ class SpoutOutputCollector:
     def _as_tuple(self, values: Sequence[Any], stream: str) -> tuple[Any, ...]:
         if isinstance(values, list | tuple):
             return tuple(values)
-        raise self._refusal(
-            f"emitted {shortened(values, 120)}, a {type(values).__name__}, to stream {stream!r}. Emit a tuple or list "
-            "with one value per field; a single value is written (value,)."
-        )
+        raise self._refusal(not_a_row(values, stream))
 
     def _wrong(self, values: tuple[Any, ...], stream: str, widths: Mapping[str, int], used: str) -> TopologyError:
         if stream in widths:
-            return self._refusal(
-                f"emitted {len(values)} values to stream {stream!r}, which declares {widths[stream]}: "
-                f"{', '.join(self._streams[stream].fields)}. Got {shortened(values, 120)}. Emit one value per field; a "
-                "single value is written (value,)."
-            )
-        if stream in self._streams:
-            other, negated = ("emit", "not ") if used == "emit_direct" else ("emit_direct", "")
-            return self._refusal(
-                f"called {used} for stream {stream!r}, which is {negated}declared direct. Use {other}, or change the "
-                "declaration."
-            )
-        return self._refusal(
-            f"emitted to stream {stream!r}, which it does not declare. Declared: "
-            f"{', '.join(self._streams) or 'none'}. Add it in declare_output_fields."
-        )
+            return self._refusal(wrong_width(values, stream, self._streams[stream].fields))
+        return self._refusal(wrong_stream(self._streams, stream, used))
 
     def _refusal(self, problem: str) -> TopologyError:
         return TopologyError(f"spout {self._component!r} {problem}", component=self._component)

@@ -49,12 +49,6 @@ def problem(text: bytes) -> str:
     return "the bits after its last byte are not zero, which no encoder writes"
 
 
-def with_any_line_breaks(text: bytes) -> set[bytes]:
-    """Return all texts that `decode` reads as the same bytes: on one line, and in lines of every kind."""
-    line = text.replace(b"\r", b"").replace(b"\n", b"")
-    return {line, *_in_lines(line, b"\n"), *_in_lines(line, b"\r\n")}
-
-
 def _on_one_line(text: bytes) -> bytes | None:
     """Return a text without its line breaks, or None if a line break is in the wrong place."""
     line = text.replace(b"\r", b"").replace(b"\n", b"")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams.context import TopologyContext
+from anchorbolt.util.messages import shortened
 
 DEFAULT_STREAM = "default"
 
@@ -47,6 +48,36 @@ def wrong_fields(call: str, fields: Sequence[object]) -> str:
 class StreamDeclaration:
     fields: tuple[str, ...]
     direct: bool = False  # the emitter chooses the receiving task, with `emit_direct`
+
+
+def not_a_row(values: object, stream: str) -> str:
+    """Return the problem with emitted values that are neither a tuple nor a list, as the end of a message."""
+    return (
+        f"emitted {shortened(values, 120)}, a {type(values).__name__}, to stream {stream!r}. Emit a tuple or list "
+        "with one value per field; a single value is written (value,)."
+    )
+
+
+def wrong_width(row: Sequence[object], stream: str, fields: Sequence[str]) -> str:
+    """Return the problem with an emitted row that has a wrong number of values, as the end of a message."""
+    return (
+        f"emitted {len(row)} values to stream {stream!r}, which declares {len(fields)}: {', '.join(fields)}. Got "
+        f"{shortened(row, 120)}. Emit one value per field; a single value is written (value,)."
+    )
+
+
+def wrong_stream(streams: Mapping[str, StreamDeclaration], stream: str, used: str) -> str:
+    """Return the problem with a call of `emit` or `emit_direct` (`used`) for a stream, as the end of a message."""
+    if stream in streams:
+        other, negated = ("emit", "not ") if used == "emit_direct" else ("emit_direct", "")
+        return (
+            f"called {used} for stream {stream!r}, which is {negated}declared direct. Use {other}, or change the "
+            "declaration."
+        )
+    return (
+        f"emitted to stream {stream!r}, which it does not declare. Declared: {', '.join(streams) or 'none'}. Add it in "
+        "declare_output_fields."
+    )
 
 
 class OutputFieldsDeclarer:

@@ -87,7 +87,7 @@ class FakeRedisStateProvider(RedisProvider):
 
     @property
     def address(self) -> RedisServer:
-        return _FakeAddress(None, None, 2000, None, host=self.name, port=6379, database=0)
+        return _FakeAddress(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FakeRedisStateProvider, (self.name,)
@@ -110,6 +110,9 @@ class FakeRedisStateProvider(RedisProvider):
 
 
 class _FakeAddress(RedisServer):
+    def __post_init__(self) -> None:
+        """Take any name."""
+
     def __str__(self) -> str:
         return f"fakeredis {self.host}"
 

@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from anchorbolt.observe.web.guard import refused
 from anchorbolt.ui.answers import Done
 from anchorbolt.ui.cache import Answers
-from anchorbolt.ui.guard import refused
 
 if TYPE_CHECKING:
     from anchorbolt.run.handle import RunHandle

@@ -456,8 +456,3 @@ class Done(Answer, frozen=True, kw_only=True):
 class Ready(Answer, frozen=True, kw_only=True):
     ready: bool
     reason: str | UnsetType = UNSET
-
-
-class Refused(Answer, frozen=True, kw_only=True):
-    error: str  # the status
-    error_message: str

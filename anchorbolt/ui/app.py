@@ -17,18 +17,17 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from anchorbolt.observe.figures.server import MetricsText
-from anchorbolt.ui.access import COOKIE, SESSION_S, Access
+from anchorbolt.observe.web.access import COOKIE, SESSION_S, Access
+from anchorbolt.observe.web.guard import Guard, Refused, http_error, refused
+from anchorbolt.observe.web.metrics import MetricsText
 from anchorbolt.ui.actions import ACTIONS, Actions, act
-from anchorbolt.ui.answers import Ready, Refused
+from anchorbolt.ui.answers import Ready
 from anchorbolt.ui.cache import Answers, TooManyAnswers
-from anchorbolt.ui.guard import Guard, refused
 from anchorbolt.ui.lookups import LookupRefused, Lookups
 from anchorbolt.ui.model.now import readiness
 from anchorbolt.ui.model.observation import Observation
 from anchorbolt.ui.model.topology import summary
-from anchorbolt.ui.openapi import description
-from anchorbolt.ui.routes import ANSWERED, BASE, COMPONENT_STATE, Answered
+from anchorbolt.ui.routes import ANSWERED, BASE, COMPONENT_STATE, Answered, description
 
 _log = logging.getLogger("anchorbolt.ui")
 
@@ -67,7 +66,7 @@ class UiApp:
             *(Route(BASE + each.path, partial(self._answered, each)) for each in ANSWERED),
             *(Route(f"{BASE}/{name}", partial(self._act, name), methods=["POST"]) for name in ACTIONS),
         ]
-        handlers: Any = {HTTPException: _http_error, TooManyAnswers: _too_many, Exception: _failed}
+        handlers: Any = {HTTPException: http_error, TooManyAnswers: _too_many, Exception: _failed}
         self.asgi = Guard(Starlette(routes=routes, exception_handlers=handlers), access)
 
     async def _index(self, request: Request) -> Response:
@@ -109,8 +108,7 @@ class UiApp:
         shown = self.shown
         if shown.metrics is None:
             raise HTTPException(404, "there are no metrics: the topology has not started, or has ended long ago")
-        text, content_type = shown.metrics.for_client(request.headers.get("accept", ""))
-        return Response(text, headers={"Content-Type": content_type})
+        return shown.metrics.answer(request)
 
     async def _openapi(self, request: Request) -> Response:
         return self._answer("openapi", lambda seen: description())
@@ -145,7 +143,7 @@ class UiApp:
         try:
             return Response(shown.answers.encoded(await shown.lookups.find(component, key)), media_type=_JSON)
         except LookupRefused as error:
-            refusal = Refused(error=f"{error.status}", error_message=error.reason)
+            refusal = Refused(f"{error.status}", error.reason)
             return Response(shown.answers.encoded(refusal), error.status, media_type=_JSON)
 
     async def _act(self, name: str, request: Request) -> Response:
@@ -161,10 +159,6 @@ class UiApp:
     def _check_id(self, request: Request) -> None:
         if request.path_params["id"] != self.shown.answers.seen.topology:
             raise HTTPException(404, "this server shows another topology: see /api/v1/topology/summary")
-
-
-async def _http_error(request: Request, error: HTTPException) -> Response:
-    return refused(error.status_code, error.detail)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

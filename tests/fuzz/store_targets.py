@@ -58,7 +58,7 @@ def _checked(items: Iterable[Any]) -> list[tuple[bytes, bytes | None]]:
     return found
 
 
-_REDIS_SERVER = RedisServer(None, None, 1000, None, "localhost", 6379, 0)
+_REDIS_SERVER = RedisServer(timeout_ms=1000)
 _REDIS = RedisStateStorage(_NAMESPACE, RedisClient(_REDIS_SERVER), SizeLimits(1, 1, ""))
 
 

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.engine.local import levels
+from anchorbolt.engine.local import runner as levels
 from anchorbolt.engine.sources.rich_spouts import RichSpouts
 from anchorbolt.errors import Fenced
 from anchorbolt.run.preparation import prepare_plan

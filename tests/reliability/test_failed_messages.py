@@ -12,7 +12,7 @@ from anchorbolt.bolts import BaseBasicBolt, FailedException, ReportedFailedExcep
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.testing import FeederSpout
-from anchorbolt.tracking.failed_messages import FailedMessages
+from anchorbolt.tracking.book import FailedMessages
 from anchorbolt.tracking.in_flight import InFlight
 from anchorbolt.tracking.settlements import FailedMessage, FailedTree, Settlement, failed_trees
 from tests.engine.jobs import chain, finished

@@ -11,7 +11,7 @@ import pytest
 from anchorbolt.config import Secret
 from anchorbolt.engine import RunHandle, RunStatus
 from anchorbolt.ui import UiServer
-from anchorbolt.ui.openapi import description
+from anchorbolt.ui.routes import description
 from tests.ui.conftest import DEADLINE_S, TOKEN, Client, Count, start
 
 WORDS = "/api/v1/topology/words"

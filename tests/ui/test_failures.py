@@ -20,7 +20,7 @@ from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.answers import Failures, TimedOut
-from anchorbolt.ui.model.failures import failures
+from anchorbolt.ui.model.history import failures
 from anchorbolt.ui.model.recorded import observed
 from tests.engine.jobs import one_bolt
 from tests.reliability import jobs

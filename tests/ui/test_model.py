@@ -9,8 +9,8 @@ import pytest
 
 from anchorbolt.config import Secret
 from anchorbolt.config.masking import secrets_in
+from anchorbolt.observe.web.access import Access
 from anchorbolt.testing import ManualClock
-from anchorbolt.ui.access import Access
 from anchorbolt.ui.answers import Now, RunningWave, Waiting
 from anchorbolt.ui.cache import Answers, TooManyAnswers
 from anchorbolt.ui.model.configuration import masked

@@ -15,8 +15,7 @@ from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.answers import LookedUp, Summary
-from anchorbolt.ui.openapi import description
-from anchorbolt.ui.routes import ANSWERED, BASE
+from anchorbolt.ui.routes import ANSWERED, BASE, description
 from tests.ui.conftest import CANARY, CONF, DEADLINE_S, Client, Count, Split, start
 
 WORDS = "/api/v1/topology/words"
@@ -222,4 +221,4 @@ def test_what_is_not_there_is_refused_with_a_reason(client: Client, path: str, s
 
 def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_headers(server: UiServer) -> None:
     # Only of such a socket asyncio turns off Nagle's algorithm, which costs 40 ms an answer on a kept connection.
-    assert server._socket.proto == socket.IPPROTO_TCP
+    assert server._server._socket.proto == socket.IPPROTO_TCP

@@ -17,7 +17,7 @@ from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
 from anchorbolt.ui.answers import Failures, TimedOut, Waves
-from anchorbolt.ui.model.failures import failures
+from anchorbolt.ui.model.history import failures
 from anchorbolt.ui.model.live import LiveRun
 from tests.cli.command import wait_until
 from tests.engine.jobs import StatefulBolt

@@ -5,14 +5,12 @@ import re
 import secrets
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from itertools import chain
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.base64_to_binary.conversion import HashResult, NamespaceResult
 from anchorbolt.state_backends.redis.storm_hashes import FieldsAndValues, HashConnection, RedisHashes, shown
-from anchorbolt.storm.base64_text import with_any_line_breaks
-from anchorbolt.storm.kryo.stored_form import Content, shown_field
+from anchorbolt.storm.kryo.stored_form import Content
 
 STOP_FIRST = "Stop the topology that owns the state, and everything else that writes to it, and run this again"
 
@@ -146,9 +144,8 @@ class WatchedNamespace(ExitStack):
                 self._confirm(writer, key)
                 written = writer.length(target)
                 if written != length:
-                    raise self._in_two_forms(key) or self.changed(
-                        key, how=f"had {length:,} entries, and {written:,} of them were read"
-                    )
+                    how = f"had {length:,} entries, and {written:,} were read, or two of its fields decode to the same"
+                    raise self.changed(key, how=how)
         return length
 
     def watch_temporary(self, key: bytes, entries: int, connection: HashConnection) -> None:
@@ -171,23 +168,12 @@ class WatchedNamespace(ExitStack):
 
     def _confirm(self, writer: HashConnection, key: bytes) -> None:
         if not writer.confirm():
-            raise self._in_two_forms(key) or StateCorrupted(
+            raise StateCorrupted(
                 f"{self._hashes.address} returned other data than was written for {shown(key)}. Nothing was swapped. "
-                "Check the server's log and memory before you run it again",
+                "Either two of its fields decode to the same: then remove one of them; or check the server's log and "
+                "memory before you run it again",
                 namespace=shown(self._namespace),
             )
-
-    def _in_two_forms(self, key: bytes) -> StateError | None:
-        """Return the error for a hash that holds a field twice, with different line breaks, or None."""
-        with closing(pages_of(self._hashes, key, self._progress, f"reading {shown(key)}")) as pages:
-            for field in chain.from_iterable(page[::2] for page in pages):
-                forms = with_any_line_breaks(field) - {field} if b"\n" in field else ()
-                if forms and any(value is not None for value in self._hashes.fields(key, list(forms))):
-                    return self.refusal(
-                        f"{shown_field(field)} is in {shown(key)} twice, with other line breaks, which decode to the "
-                        "same: remove one of them"
-                    )
-        return None
 
     def _clean_up(self) -> None:
         """Remove temporary hashes. If Redis cannot be reached, the next run removes them."""

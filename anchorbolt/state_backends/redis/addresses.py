@@ -6,7 +6,6 @@ multiply.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import redis
@@ -14,18 +13,11 @@ from redis.backoff import NoBackoff
 from redis.cluster import PRIMARY, ClusterNode
 from redis.retry import Retry
 
-from anchorbolt.config.providers import TlsSettings
-from anchorbolt.config.secret import Secret
+from anchorbolt.config.providers import RedisClusterSettings, RedisLogin, RedisSettings
 
 
-@dataclass(frozen=True)
-class RedisAddress(ABC):
+class RedisAddress(RedisLogin, ABC):
     """The common part of a server's and a cluster's address. The `repr` shows no password."""
-
-    username: str | None  # None: the default user
-    password: Secret | None
-    timeout_ms: int  # for connecting, and for each read and write of a socket
-    tls: TlsSettings | None
 
     def root(self, namespace: str) -> str:
         """Return the name of a namespace's data key, the prefix of all its keys."""
@@ -64,12 +56,7 @@ class RedisAddress(ABC):
         return options
 
 
-@dataclass(frozen=True)
-class RedisServer(RedisAddress):
-    host: str
-    port: int
-    database: int
-
+class RedisServer(RedisSettings, RedisAddress):
     def __str__(self) -> str:
         return f"Redis at {self.host}:{self.port}"
 
@@ -79,13 +66,9 @@ class RedisServer(RedisAddress):
         )
 
 
-@dataclass(frozen=True)
-class RedisCluster(RedisAddress):
-    nodes: tuple[tuple[str, int], ...]  # some of the nodes; these name the others
-    max_redirections: int  # limit for one command: redirections (`MOVED`, `ASK`) and retries while keys are moved
-
+class RedisCluster(RedisClusterSettings, RedisAddress):
     def __str__(self) -> str:
-        return "the Redis Cluster of " + ", ".join(f"{host}:{port}" for host, port in self.nodes)
+        return "the Redis Cluster of " + ", ".join(f"{host}:{port}" for host, port in self.addresses)
 
     def root(self, namespace: str) -> str:
         return f"{{{namespace}}}"
@@ -94,7 +77,7 @@ class RedisCluster(RedisAddress):
         # The client connects at once, to read the map of slots.
         node: Any = ClusterNode
         client: Any = _ClusterClient(
-            startup_nodes=[node(host, port) for host, port in self.nodes],
+            startup_nodes=[node(host, port) for host, port in self.addresses],
             retry=Retry(NoBackoff(), 0),
             # A cluster that lost a master may still serve the slot of this command. If not, the cluster refuses.
             require_full_coverage=False,
@@ -102,7 +85,7 @@ class RedisCluster(RedisAddress):
             reinitialize_steps=1,
             **self._options(),
         )
-        client.RedisClusterRequestTTL = self.max_redirections + 1
+        client.RedisClusterRequestTTL = self.max_redirections + 1  # also limits retries while keys are moved
         return client
 
     def masters(self, client: Any) -> Sequence[Any]:

@@ -89,8 +89,7 @@ class RedisStateProvider(RedisSettings, RedisProvider):
 
     @property
     def address(self) -> RedisServer:
-        login = (self.username, self.password, self.timeout_ms, self.tls)
-        return RedisServer(*login, self.host, self.port, self.database)
+        return RedisServer(**vars(self))
 
 
 @dataclass(frozen=True)
@@ -116,5 +115,4 @@ class RedisClusterStateProvider(RedisClusterSettings, RedisProvider):
 
     @property
     def address(self) -> RedisCluster:
-        login = (self.username, self.password, self.timeout_ms, self.tls)
-        return RedisCluster(*login, self.addresses, self.max_redirections)
+        return RedisCluster(**vars(self))

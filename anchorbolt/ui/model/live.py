@@ -40,7 +40,7 @@ from anchorbolt.ui.answers import (
     Throttled,
     Waiting,
 )
-from anchorbolt.ui.model.failures import messages_shown
+from anchorbolt.ui.model.history import messages_shown
 from anchorbolt.ui.model.observation import ComponentFigures, Latency, Observation, OneTask, WindowFigures
 
 _MOST_NAMED = 50

@@ -14,7 +14,7 @@ from anchorbolt.observe.figures.windows import WINDOWS
 from anchorbolt.observe.history.failures import MOST_LETTERS, letters_in, timed_out_in
 from anchorbolt.observe.history.records import End, Graph, GraphComponent, Record, Start, Wave
 from anchorbolt.ui.answers import Failure, Now, Quantiles, Recovery
-from anchorbolt.ui.model.failures import messages_shown
+from anchorbolt.ui.model.history import messages_shown
 from anchorbolt.ui.model.observation import ComponentFigures, Observation, WindowFigures
 
 _MOST_RECORDS = 300

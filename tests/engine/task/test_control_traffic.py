@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round, TaskKey
-from anchorbolt.engine.local import levels
+from anchorbolt.engine.local import runner as levels
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.messages import Envelope, TuplesMessage, decode_message

@@ -62,21 +62,13 @@ class Store:
 
 
 def server_store(server: server_support.RedisServer, **options: Any) -> Store:
-    login: dict[str, Any] = {"username": None, "password": None, "timeout_ms": 10_000, "tls": None, **options}
-    address = RedisServer(host=server.host, port=server.port, database=0, **login)
+    address = RedisServer(server.host, server.port, **{"timeout_ms": 10_000, **options})
     client = server.client()
     return Store(address, [client], client, server)
 
 
 def cluster_store(cluster: cluster_support.RedisCluster) -> Store:
-    address = RedisCluster(
-        username=None,
-        password=None,
-        timeout_ms=10_000,
-        tls=None,
-        nodes=((cluster.masters[0].host, cluster.masters[0].port),),
-        max_redirections=5,
-    )
+    address = RedisCluster((f"{cluster.masters[0].host}:{cluster.masters[0].port}",), timeout_ms=10_000)
     return Store(address, [server.client() for server in cluster.current_masters()], address.connect())
 
 

@@ -196,12 +196,7 @@ def test_a_server_taken_for_a_cluster_or_the_other_way_round_is_said(
 ) -> None:
     at: Any = (cluster if is_cluster else redis).clients[0].connection_pool.connection_kwargs
     kind = Address if is_cluster else type(cluster.address)
-    login: dict[str, Any] = {"username": None, "password": None, "timeout_ms": 2_000, "tls": None}
-    place: dict[str, Any] = (
-        {"host": at["host"], "port": at["port"], "database": 0}
-        if is_cluster
-        else {"nodes": ((at["host"], at["port"]),), "max_redirections": 5}
-    )
-    with RedisHashes(kind(**login, **place)) as hashes, pytest.raises(AnchorboltError) as raised:
+    place = (at["host"], at["port"]) if is_cluster else ([f"{at['host']}:{at['port']}"],)
+    with RedisHashes(kind(*place)) as hashes, pytest.raises(AnchorboltError) as raised:
         hashes.types([b"words-%d" % number for number in range(20)])
     assert ("add --cluster" if is_cluster else "leave out --cluster") in raised.value.message

@@ -1,15 +1,15 @@
-"""All that failed: rounds, messages, dead letters, and runs."""
+"""The history: its waves, and all that failed: rounds, messages, dead letters, and runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from anchorbolt.observe.history.failures import holders_of, raised_in, reasons_in
-from anchorbolt.observe.history.records import End, FailedMessage, Raised, Wave
-from anchorbolt.ui.answers import FailedEnd, FailedRounds, Failures, Message, TimedOut
+from anchorbolt.observe.history.records import End, FailedMessage, Raised, Record, Start, Wave
+from anchorbolt.ui.answers import FailedEnd, FailedRounds, Failures, Message, TimedOut, Waves
 from anchorbolt.ui.model.observation import Observation
 
 _MOST = 100
@@ -63,3 +63,25 @@ def messages_shown(newest_first: Iterable[tuple[int, Sequence[FailedMessage]]]) 
         for each in of_wave
     )
     return list(islice(messages, _MOST))
+
+
+MOST_WAVES = 300
+"""Of one answer."""
+
+
+def waves(seen: Observation, last: int, *, only_failed: bool = False) -> Waves:
+    """Return the answer of `/api/v1/topology/{id}/waves`: the latest records of the history, newest first."""
+    records = [each for each in seen.records if not only_failed or each.has_failed]
+    return Waves(total=len(records), waves=[_in_list(each) for each in records[-last:][::-1]])
+
+
+def _in_list(record: Record) -> Record:
+    if isinstance(record, Wave):
+        return structs.replace(record, tasks=UNSET)
+    return structs.replace(record, graph=UNSET) if isinstance(record, Start) else record
+
+
+def wave(seen: Observation, txid: int) -> Wave | None:
+    """Return the answer of `/api/v1/topology/{id}/waves/{txid}`, with its tasks; None if the wave is not known."""
+    waves = (each for each in reversed(seen.records) if isinstance(each, Wave) and each.txid == txid)
+    return next(waves, None)

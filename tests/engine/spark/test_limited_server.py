@@ -8,7 +8,7 @@ from socketserver import StreamRequestHandler
 
 import pytest
 
-from anchorbolt.util.limited_server import LimitedServer
+from anchorbolt.engine.spark.intake.server import LimitedServer
 
 DEADLINE_S = 30.0
 

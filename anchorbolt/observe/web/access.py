@@ -16,7 +16,17 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from anchorbolt.config.secret import Secret
-from anchorbolt.util.loopback import LOOPBACK_NAMES, name_of
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+def name_of(host: str) -> str:
+    """Return the name or address in a `Host` header, in lower case and without a port; empty if it is malformed."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
 
 COOKIE = "anchorbolt_ui"
 SESSION_S = 12 * 3600

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from anchorbolt.ui.access import Access
-from anchorbolt.ui.answers import Refused
-from anchorbolt.ui.connection import MOST_HEADER_BYTES
+from anchorbolt.observe.web.access import Access
+from anchorbolt.observe.web.connection import MOST_HEADER_BYTES
 
 MOST_BODY_BYTES = 4096
 
@@ -93,10 +94,22 @@ class Guard:
         return None
 
 
+class Refused(Struct, frozen=True, rename="camel"):
+    """A request is refused, in the form of Storm's REST API."""
+
+    error: str  # the status
+    error_message: str
+
+
+async def http_error(request: Request, error: HTTPException) -> Response:
+    """Refuse a request for which the app has raised an error."""
+    return refused(error.status_code, error.detail)
+
+
 def refused(status: int, reason: str) -> Response:
-    """Return a refusal, in the form of Storm's REST API."""
+    """Return a refusal."""
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return JSONResponse(to_builtins(Refused(error=f"{status}", error_message=reason)), status, headers)
+    return JSONResponse(to_builtins(Refused(f"{status}", reason)), status, headers)
 
 
 async def _body(receive: Receive) -> bytes | None:
