@@ -1,4 +1,4 @@
-"""What a run needs is gone: Spark's Java process, the source's files, or the checkpoint location with waiting rows."""
+"""What a run needs is gone: Java, input, the checkpoint location; and states of a user's own under SIGKILL."""
 
 import os
 import shutil
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.cli.exit_codes import JOB_FAILED, STATE_REFUSED
-from anchorbolt.faults.injection import Fault, FaultAction
-from anchorbolt.faults.points import FaultPoint
+from anchorbolt.testing import CrashRunner, Fault, FaultAction, FaultPoint
 from tests.crash.conftest import AccompanyRun
-from tests.crash.job import expected_rows
+from tests.crash.job import CUSTOM, TASKS, expected_counts, expected_rows, write_waves
 from tests.crash.outcome import lost_and_twice
 from tests.crash.plans import hangs
+from tests.engine.custom_states import committed_counts
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 
@@ -67,3 +67,33 @@ def test_a_checkpoint_location_that_is_lost_with_rows_that_wait_can_be_gone_on_w
     assert accepted.end() == 0, repr(accepted)
     waiting = [row for row in expected_rows(run.waves) if row[0] == 2]
     assert lost_and_twice(run.folder, run.conf, run.waves) == (len(waiting), 0), "those rows, and nothing of the state"
+
+
+@pytest.mark.timeout(900)
+def test_both_kinds_of_state_count_each_word_once_though_tasks_prepare_twice(tmp_path: Path) -> None:
+    folder, custom = tmp_path / "run", tmp_path / "custom"
+    (folder / "state").mkdir(parents=True)
+    waves = write_waves(folder, 8)
+    runner = CrashRunner(
+        "tests.crash.job:custom",
+        folder,
+        conf={
+            "topology.checkpoint.location": str(folder / "checkpoint"),
+            "topology.state.provider": "tests.engine.custom_states.CustomProvider",
+            "topology.state.provider.config": {"directory": str(folder / "state"), "custom": str(custom)},
+        },
+        arguments=["--master", "local[2,4]"],  # a task has four attempts, within one round
+    )
+    report = runner.run(
+        Fault(FaultPoint.STAGED, component="attempts", txid=1),  # has prepared, and is not sealed
+        Fault(FaultPoint.SEALED, component="storm", txid=1),  # is sealed, and has not said so
+        Fault(FaultPoint.TASK_PREPARED, component="attempts", txid=2),
+        Fault(FaultPoint.DECIDED, txid=3),
+        Fault(FaultPoint.NAMESPACE_COMMITTED, txid=4),
+        Fault(FaultPoint.ROUND_ENDED, txid=5),
+    )
+    assert report.struck == report.faults
+    assert "is tried again" not in report.starts[0].output, "Spark ran the tasks again, not Anchorbolt the round"
+    assert [start.recovery for start in report.starts] == ["started", "rolled forward", "rolled forward", "rolled back"]
+    for component in ("storm", "attempts"):
+        assert committed_counts(custom, CUSTOM, component, TASKS) == expected_counts(waves)

@@ -28,14 +28,6 @@ def test_the_job_of_the_readme_is_the_text_of_the_example() -> None:
     assert job == body
 
 
-def test_the_commands_of_the_readme_for_make_are_targets_of_it() -> None:
-    [block] = [block for block in Page("README.md").blocks if block.section == "Two commands"]
-    targets = re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE)
-    named = re.findall(r"^make (\S+)", block.text, re.MULTILINE)
-    assert named == ["demo", "test"]
-    assert set(named) <= set(targets)
-
-
 def test_the_commands_of_the_readme_for_other_stores_name_the_job_and_each_store_by_set_alone() -> None:
     chosen = []
     for block in Page("README.md").blocks:

@@ -1,4 +1,4 @@
-"""The commands of the README that read the state, and the figure that it gives for faults."""
+"""The commands of the README that read the state."""
 
 import shutil
 import subprocess
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.testing import FaultPoint, FeederSpout, LocalCluster
+from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import TopologyBuilder
-from tests.docs.pages import Page, text_of
+from tests.docs.pages import Page
 from tests.servers.redis_server import RedisServer
 
 SECTION = "What sets it apart"
@@ -59,7 +59,3 @@ def test_redis_cli_reads_the_counts(tmp_path: Path, redis_database: RedisServer)
         pytest.skip("there is no redis-cli beside this Redis")
     command = commands_of_the_readme()["redis-cli"].replace("redis-cli", f"{client} -p {redis_database.port}")
     assert {r'"\xa2to"', r'"\x02"'} <= set(said(command, tmp_path).split())
-
-
-def test_the_readme_counts_the_points_of_faults() -> None:
-    assert f"the {len(FaultPoint)} points that `FaultPoint` names" in " ".join(text_of("README.md").split())

@@ -23,9 +23,3 @@ def test_every_picture_is_on_a_page_and_has_a_text_for_those_who_do_not_see_it()
         before, on_page, _ = pages.partition(f"](pictures/{path.name})")
         assert on_page, path.name
         assert len(before.rpartition("![")[2]) > 80
-
-
-def test_the_pictures_of_the_page_are_small() -> None:
-    taken = list((ROOT / "docs" / "pictures").glob("*.png"))
-    assert taken
-    assert [path.name for path in taken if path.stat().st_size > 150_000] == []

@@ -92,13 +92,6 @@ def test_the_index_of_failures_names_every_page_of_them_and_every_error_that_end
     assert {name for name in of_a_job if f"`{name}`" not in text} == set()
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in FAILURES.glob("*.md") if path.stem != "README"))
-def test_a_page_of_a_failure_says_what_happens_what_is_seen_and_what_to_do(page: str) -> None:
-    text = (FAILURES / page).read_text(encoding="utf-8").lower()
-    places = [text.find(part) for part in ("**what happens.**", "**what you see", "what to do.**")]
-    assert -1 < places[0] < places[1] < places[2]
-
-
 def test_each_command_takes_the_connector_for_kafka_that_the_tests_run() -> None:
     (tested,) = (jar for jar in kafka_artefacts.CONNECTOR.pinned() if jar.name.startswith("spark-sql-kafka"))
     examples = [path for suffix in ("md", "py") for path in (ROOT / "examples").rglob(f"*.{suffix}")]

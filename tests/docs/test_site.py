@@ -19,7 +19,6 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "docs_site")]
 
 from api_pages import public_modules  # noqa: E402 (the tools are scripts, not a package)
 from own_environment import DOCS  # noqa: E402
-from same_structure import differences  # noqa: E402
 
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
 
@@ -43,20 +42,6 @@ def test_the_navigation_names_every_page_once() -> None:
 
 def test_the_reference_has_a_page_for_each_public_module() -> None:
     assert set(public_modules(ROOT)) == {*PUBLIC, "anchorbolt.errors"}
-
-
-@pytest.mark.parametrize(
-    ("markdown", "on_the_site", "found"),
-    [
-        ("- one\n- two\n", "<ul><li>one</li><li>two</li></ul>", {}),
-        ("text\n- one\n", "<p>text\n- one</p>", {"ul": (1, 0), "li": (1, 0)}),
-        ("1. one\n\n   ```\n   code\n   ```\n", "<ol><li>one</li></ol><pre>code</pre>", {"li pre": (1, 0)}),
-    ],
-)
-def test_a_page_that_code_hosts_show_otherwise_is_found(
-    markdown: str, on_the_site: str, found: dict[str, tuple[int, int]]
-) -> None:
-    assert differences(markdown, on_the_site) == found
 
 
 def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:

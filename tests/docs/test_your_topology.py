@@ -7,13 +7,12 @@ import pytest
 
 from tests.docs.pages import ROOT, Block, Page, text_of
 
-PAGE, TABLE = "docs/your_topology.md", "docs/your_topology_reference.md"
+PAGE = "docs/your_topology.md"
 PROGRAMS = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (ROOT / "examples" / "your_topology").rglob("*")
     if path.suffix in (".java", ".py")
 )
-SYSTEMS = ["Storm", "streamparse", "Bytewax", "Flink's Python API", "Anchorbolt"]
 # What the page leaves out: imports, empty lines, the frame of a Java class, and the call of `main`.
 LEFT_OUT = re.compile(
     r"import .*|from \S+ import .*|public class WordCount \{|\}|if __name__ == .*|\s+main\(\*sys\.argv\[1:\]\)|"
@@ -43,18 +42,3 @@ def test_every_line_of_a_program_is_shown(program: str) -> None:
     shown = {line.strip() for text in excerpts_of(program) for line in text.splitlines()}
     lines = [line for line in text_of(program).splitlines() if not LEFT_OUT.fullmatch(line)]
     assert [line for line in lines if line.strip() not in shown] == []
-
-
-def test_the_labels_of_the_table_on_a_phone_are_its_columns() -> None:
-    [header] = re.findall(r"^\| \|(.*)\|$", text_of(TABLE), re.MULTILINE)
-    labels = re.findall(r'nth-child\((\d)\)::before \{ content: "(.*)"; \}', text_of("docs/stylesheets/columns.css"))
-    assert [cell.strip() for cell in header.split("|")] == SYSTEMS
-    assert labels == [(str(number), system) for number, system in enumerate(SYSTEMS, 2)]
-
-
-def test_each_section_of_programs_has_a_column_for_each_system() -> None:
-    sections = text_of(PAGE).split('<div class="columns" markdown>')[1:]
-    assert len(sections) == 5
-    for section in sections:
-        titles = re.findall(r"^\*\*(.*)\*\*$", section, re.MULTILINE)
-        assert [title.partition(",")[0] for title in titles] == SYSTEMS

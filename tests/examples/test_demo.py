@@ -1,8 +1,6 @@
 """The demo proves what it says: it kills, it compares, it fails where counts differ, and it leaves nothing behind."""
 
-import random
 import signal
-import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -12,11 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import redis
 
 from tests.cli.command import wait_until
 from tests.examples.conftest import DemoProcess
-from tests.servers.server_process import free_port
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the demo finds processes in /proc")
 
@@ -106,37 +102,3 @@ def test_equal_counts_without_both_kills_prove_nothing(demo_part: Callable[[str]
     assert not report.Run("sqlite", 1, drill.Story(kills=kills), unequal).proved
     assert not report.Run("sqlite", 1, drill.Story(kills=kills[:1]), equal).proved
     assert not report.Run("sqlite", 1, drill.Story(kills=kills[1:]), equal).proved
-
-
-def test_a_seed_draws_the_same_moments_again_with_the_worker_first(demo_part: Callable[[str], Any]) -> None:
-    plan = demo_part("drill").KillPlan
-    for seed in range(200):
-        drawn = plan.drawn(random.Random(seed), 30)
-        assert drawn == plan.drawn(random.Random(seed), 30)
-        assert 0 < drawn.worker_after < drawn.driver_after < 29
-
-
-def test_the_text_is_cut_into_files_without_losing_a_verse(demo_part: Callable[[str], Any], tmp_path: Path) -> None:
-    text = demo_part("text")
-    verses = text.read_verses()
-    assert len(verses) == 31_102
-    assert sum(text.count_words(verses).values()) == 789_634
-    text.cut_into_files(verses, tmp_path / "in", 60)
-    files = sorted((tmp_path / "in").iterdir())
-    assert len(files) == 60
-    assert "".join(file.read_text() for file in files).splitlines() == verses
-
-
-@pytest.mark.parametrize("above", [0, 10_000], ids=["its port", "its bus"])
-def test_a_server_takes_another_port_where_somebody_was_faster(
-    demo_part: Callable[[str], Any], redis_program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: int
-) -> None:
-    servers = demo_part("redis_servers")
-    taken, free = free_port(), free_port()
-    with socket.create_server(("127.0.0.1", taken + above)):
-        drawn = iter([taken, free])
-        monkeypatch.setattr(servers, "_free_port", lambda: next(drawn))
-        with servers._server(tmp_path / "redis", "secret", ["cluster-enabled yes"]) as port:
-            assert port == free
-            with redis.Redis(port=port, password="secret") as client:
-                assert client.ping()

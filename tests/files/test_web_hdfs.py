@@ -36,7 +36,7 @@ class NameNode:
                 code, content = node.answers.get(op) or node.answers["*"]
                 self.send_response(code)
                 if code == 307:
-                    self.send_header("location", f"http://{node.data_address}/data")
+                    self.send_header("location", f"http://{node.address}/data")
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()
                 self.wfile.write(content)
@@ -47,7 +47,7 @@ class NameNode:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = self.data_address = f"127.0.0.1:{self._server.server_port}"
+        self.address = f"127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
@@ -155,35 +155,6 @@ def test_without_an_active_name_node_all_are_named(make_node: Callable[[], NameN
     standby.answers["*"] = refuses("StandbyException")
     with pytest.raises(OSError, match=r"StandbyException.*127\.0\.0\.1:1/"):
         folder_of(standby.address, "127.0.0.1:1").exists("a")
-
-
-@pytest.mark.parametrize(
-    ("has_tls", "others", "setting"),
-    [
-        (False, [], "dfs.namenode.http-address names"),
-        (True, [], "dfs.namenode.https-address names"),
-        (False, ["127.0.0.1:2"], "dfs.namenode.http-address.<name service>.<NameNode> names"),
-    ],
-)
-def test_where_nothing_listens_the_setting_of_the_address_is_named(
-    has_tls: bool, others: list[str], setting: str
-) -> None:
-    addresses = ("127.0.0.1:1", *others)
-    store = Store("webhdfs", "", (("use_https", has_tls),), addresses)
-    folder = WorkerLocations(BaseLocation(), (("hdfs://jobs", store),)).open("hdfs://jobs/x")
-    with pytest.raises(OSError, match="NameNode") as caught:
-        folder.read("a")
-    assert setting in str(caught.value)
-    assert all(f"{address}: [Errno 111] Connection refused" in str(caught.value) for address in addresses)
-
-
-def test_a_data_node_that_is_down_says_nothing_of_the_name_nodes_address(make_node: Callable[[], NameNode]) -> None:
-    node = make_node()
-    node.answers |= {"GETFILESTATUS": says(FileStatus={**ROOT, "type": "FILE", "length": 4}), "OPEN": (307, b"")}
-    node.data_address = "127.0.0.1:1"
-    with pytest.raises(OSError, match=r"127\.0\.0\.1") as caught:
-        folder_of(node.address).read("a")
-    assert "dfs.namenode" not in str(caught.value)
 
 
 def test_the_error_of_a_data_node_is_not_the_content_of_a_file(make_node: Callable[[], NameNode]) -> None:

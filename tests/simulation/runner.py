@@ -127,7 +127,7 @@ class TaskRunner:
 
     def _check_budget(self, registry: InstanceRegistry) -> None:
         """Check that the states of a worker together cache no more than one may. Not if the last task failed."""
-        kept = [instance for run in registry._runs.values() for instance in run.instances.values()]
+        kept = [instance for run in registry.runs for instance in registry.instances(run).values()]
         states = [instance.bolt._state for instance in kept if isinstance(instance.bolt, StatefulBoltExecutor)]
         cached = sum(len(state._cache) - len(state._dirty) for state in states if isinstance(state, KeyValueState))
         has_failed = any(not instance.attempt for instance in kept)

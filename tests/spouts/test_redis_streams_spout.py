@@ -348,19 +348,13 @@ def test_a_key_that_holds_no_stream_is_refused(redis_database: RedisServer, clie
     assert client.get(KEY) == b"text"
 
 
-def test_the_name_of_the_group_can_be_chosen(redis_database: RedisServer, client: redis.Redis) -> None:
-    ids = add(client, "a")
-    with running(spout_on(redis_database, group="mine")) as task:
-        task.read(1)
-    assert pending(client, group="mine") == {"words:lines-0": ids}
-
-
 def test_two_groups_both_get_every_entry(redis_database: RedisServer, client: redis.Redis) -> None:
     ids = add(client, "a")
     for group in ("one", "two"):
         with running(spout_on(redis_database, group=group)) as task:
             found: list[Any] = task.read(1)
             assert [id for id, _ in found] == ids
+        assert pending(client, group=group) == {"words:lines-0": ids}
 
 
 def test_an_acked_entry_is_forgotten_and_emitted_again_when_somebody_sets_the_group_back(

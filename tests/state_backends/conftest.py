@@ -1,5 +1,6 @@
 """The providers under test, one fixture each, and one that goes through all of them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.servers.hbase_server import HBaseServer
 from tests.servers.redis_cluster import RedisCluster
 from tests.servers.redis_server import RedisServer
 from tests.state_backends.hbase.providers import provider_of
+from tests.state_backends.namespaces import OPENED
 
 
 @pytest.fixture
@@ -49,3 +51,10 @@ def hbase_framed_provider(hbase_framed: HBaseServer) -> HBaseStateProvider:
 def each_provider(request: pytest.FixtureRequest) -> StateProvider:
     provider: StateProvider = request.getfixturevalue(f"{request.param}_provider")
     return provider
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -66,13 +64,6 @@ def test_a_provider_that_answers_otherwise_is_found() -> None:
     )
     with pytest.raises(AssertionError, match="the reference: "):
         run_state_machine_as_test(ForgetfulAgreement, settings=generated)
-
-
-def test_without_hypothesis_it_is_said_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "hypothesis.strategies", None)
-    monkeypatch.delitem(sys.modules, "anchorbolt.testing.agreement")
-    with pytest.raises(ImportError, match="pip install hypothesis"):
-        importlib.import_module("anchorbolt.testing.agreement")
 
 
 NAMESPACE = "processes:counter-0"

@@ -2,7 +2,7 @@
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
@@ -12,13 +12,11 @@ from anchorbolt import errors
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
 from anchorbolt.serialization.codecs import Schema, tagged, untagged
 from anchorbolt.serialization.serializers import PickleCodec, codec_named
-from anchorbolt.state_backends.contract import Fence, StateProvider, StateStorage
-from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.state import AttemptScope
+from tests.state_backends.namespaces import NAMESPACE, Namespace
 from tests.support.serializers import Cell, Money
 
-NAMESPACE = "t:count-0"
 HERE = "tests.support.serializers"
 VALUES, KEYS = "valueSerializerClass", "keySerializerClass"
 
@@ -33,56 +31,6 @@ def cells() -> Codec:
 
 def careless(*, for_keys: bool = False) -> Codec:
     return codec_named(f"{HERE}.Careless", VALUES, for_keys=for_keys)
-
-
-_opened: list[StateStorage] = []
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    yield
-    while _opened:
-        _opened.pop().close()
-
-
-class Namespace:
-    """One namespace, wave by wave, each by a state of its own."""
-
-    def __init__(self, provider: StateProvider) -> None:
-        self._provider = provider
-        self._at = (-1, "")
-        self._waves = 0
-
-    def _open(self) -> StateStorage:
-        storage = self._provider.open(NAMESPACE)
-        _opened.append(storage)
-        return storage
-
-    def wave(self, **options: Any) -> KeyValueState[Any, Any]:
-        self._waves += 1
-        state: KeyValueState[Any, Any] = KeyValueState(self._open(), **options)
-        state.begin(AttemptScope(Fence(1, self._waves), self._at[0] + 1, f"{self._waves:032x}", *self._at))
-        return state
-
-    def commit(self, state: KeyValueState[Any, Any]) -> None:
-        state.commit()
-        self._at = (self._at[0] + 1, f"{self._waves:032x}")
-
-    def store(self, entries: dict[Any, Any], **options: Any) -> None:
-        """Put entries in a wave of their own."""
-        state = self.wave(**options)
-        state.put_many(entries)
-        self.commit(state)
-
-    def stored(self) -> dict[bytes, bytes]:
-        return dict(entry for page in self._open().scan() for entry in page)
-
-    def damage(self, entries: dict[bytes, bytes]) -> None:
-        """Replace what is stored."""
-        self._open().write(Fence(1, 1), entries, self.header())
-
-    def header(self) -> str:
-        return self._open().head().codec
 
 
 def test_entries_of_the_users_own_classes_are_read_back_by_another_process(each_provider: StateProvider) -> None:

@@ -198,12 +198,6 @@ def test_a_value_has_a_text_for_people(text: str, data: bytes) -> None:
     assert str(decoded(data)) == text
 
 
-def test_a_long_value_has_a_short_text() -> None:
-    value = decoded(OLD.named("[I") + OLD.number(100_001) + b"\x02" * 100_000)
-    assert value.describe(12) == "[1, 1, 1, 1,…"
-    assert len(decoded(OLD.string("x" * 1_000_000)).describe()) == 201
-
-
 def test_a_value_without_its_wrapper_is_refused_with_what_to_look_at() -> None:
     with pytest.raises(SerializationError, match=r"not a value of Storm 1\.2.*Base64"):
         StormDecoder(STORM_1).decode_value(b"\x09\x02")

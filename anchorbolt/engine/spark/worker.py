@@ -82,6 +82,11 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
     return _KINDS[kind](plan, context, argument, batches)
 
 
+def kept() -> tuple[int, int, int]:
+    """Return how many runs, plans and committed entries this process keeps."""
+    return len(_registry.runs), len(_plans), _registry.cached_entries
+
+
 def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _Batches) -> _Batches:
     current = _round(plan, context)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -91,6 +91,10 @@ class InstanceRegistry:
     def runs(self) -> Collection[str]:
         """The ids of the runs with instances or emitters in this process."""
         return self._runs.keys()
+
+    def instances(self, run_id: str) -> Mapping[TaskKey, Instance]:
+        """Return the instances of a run that this process keeps."""
+        return self._runs[run_id].instances
 
     def obtain(self, plan: ExecutionPlan, task: TaskKey, current: Round) -> Instance:
         """Return the kept instance of a task if it may be reused, otherwise a new one."""

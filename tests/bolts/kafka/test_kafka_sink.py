@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import KafkaSink
-from anchorbolt.bolts.kafka import producer, publisher
+from anchorbolt.bolts.kafka import producer
 from anchorbolt.bolts.kafka.publisher import Publisher
 from anchorbolt.bolts.sink import SinkFile, SinkRun
 from anchorbolt.engine import LocalCluster
@@ -284,28 +284,6 @@ def test_a_run_that_was_idle_for_so_long_that_kafka_forgot_it_sends_its_next_wav
     driver.publisher.publish(1, once(job, tmp_path))
     assert (job.sent(), job.next_txid()) == (["once"], 2)
     driver.publisher.end_run()
-
-
-def test_an_idle_run_writes_a_marker_that_kafka_forgot_again(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = Driver(job)
-    job.topics.delete_group(f"{job.name}:out")
-    monkeypatch.setattr(publisher, "REFRESH_S", 0)  # (its thread still waits for an hour)
-    driver.publisher.refresh()
-    assert job.next_txid() == 1
-    driver.publisher.end_run()
-
-
-def test_a_producer_that_is_fenced_off_while_its_driver_has_the_claim_is_told_what_to_change(
-    job: Job, tmp_path: Path
-) -> None:
-    first = Driver(job, patience_s=0)
-    second = Driver(job)
-    with pytest.raises(SinkUnavailable) as fenced:
-        first.publisher.publish(1, once(job, tmp_path))
-    assert all(each in fenced.value.message for each in ("transactional_id", "transaction.timeout.ms"))
-    assert job.sent() == []
-    first.publisher.end_run()
-    second.publisher.end_run()
 
 
 def test_a_wave_that_kafka_aborts_because_it_takes_too_long_is_sent_again_and_is_in_the_topic_once(

@@ -1,17 +1,18 @@
-"""A Redis Cluster whose masters die and whose slots are moved while the job runs on Spark."""
+"""A Redis Cluster and an HBase whose processes die, or whose slots are moved, while the job runs on Spark."""
 
 import pytest
 
 from anchorbolt.faults.points import FaultPoint
-from tests.conftest import StartRedisCluster
+from tests.conftest import StartHBase, StartRedisCluster
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
 from tests.crash.store_faults.harm import assert_refused, contents_of, let_go_and_wait
+from tests.servers.hbase_server import MASTER, REGION_SERVER, THRIFT, ZOOKEEPER
 from tests.servers.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
 from tests.servers.redis_server import DURABLE
+from tests.support.stores import config_of
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
-
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 COUNT = "{crash:count-0}"
 DECISION = "{crash:$checkpointspout-0}"
 
@@ -82,3 +83,36 @@ def test_acknowledged_writes_that_a_fail_over_lost_halt_the_run_and_nothing_is_w
     cluster.resume()
     cluster.wait_until_served()
     assert_refused(run, driver, lambda: contents_of(*cluster.current_masters()))
+
+
+# What is killed at each step. HBase works without its master for a time, and without ZooKeeper.
+KILLED = {
+    FaultPoint.TASK_ALIGNED: (THRIFT,),
+    FaultPoint.SLICE_STAGED: (REGION_SERVER,),
+    FaultPoint.SEALED: (MASTER,),
+    FaultPoint.ROUND_ENDED: (THRIFT, REGION_SERVER, MASTER),
+    FaultPoint.DECIDED: (REGION_SERVER,),
+    FaultPoint.NAMESPACE_COMMITTED: (THRIFT,),
+    FaultPoint.SINK_PUBLISHED: (THRIFT, REGION_SERVER, MASTER, ZOOKEEPER),
+}
+
+
+def test_each_process_of_hbase_killed_at_any_step_is_waited_for(
+    accompany: AccompanyRun, start_hbase: StartHBase
+) -> None:
+    server = start_hbase(distributed=True)
+    config = config_of(server)
+    config["thriftConfig"]["timeout"] = 3000
+    conf = {"topology.message.timeout.secs": 120, "topology.state.provider.config": config}
+    run = accompany(server, faults=hangs(STEPS), conf=conf)
+    driver = run.start()
+    for number, point in enumerate(STEPS):
+        run.wait_for_fault(number)
+        for part in KILLED[point]:
+            server.kill(part)
+        if KILLED[point] == (MASTER,):
+            run.faults.release(number)  # the run does not notice
+        else:
+            let_go_and_wait(run, driver, number)
+        server.start()
+    run.assert_done(driver)

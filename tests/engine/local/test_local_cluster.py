@@ -255,15 +255,6 @@ def test_the_parquet_sink_refuses_a_directory_that_another_run_wrote_to(tmp_path
     assert pq.read_table(tmp_path).to_pylist() == [{"word": "a", "count": 1}]
 
 
-def test_an_error_of_ours_that_a_bolt_raises_shows_only_the_bolts_own_lines() -> None:
-    with pytest.raises(BoltError) as caught:
-        submit_puts(("key", object())).await_termination(30)
-    assert "direct cause" not in caught.value.message
-    assert "_packer" not in caught.value.message
-    assert "test_local_cluster.py" in caught.value.message
-    assert "key_value.py" not in caught.value.message
-
-
 def test_await_termination_returns_although_cleaning_up_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -90,11 +90,12 @@ def kept_by_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     from anchorbolt.state_backends.shared_client import _clients
 
     for _ in batches:
+        runs, plans, _ = worker.kept()
         descriptors = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
         files = [os.readlink(each) for each in descriptors if each.is_symlink()]  # the one of the list itself is gone
         kept = {
-            "runs": len(worker._registry.runs),
-            "plans": len(worker._plans),
+            "runs": runs,
+            "plans": plans,
             "clients": len(_clients),
             "state files": sum("/state-" in file for file in files),
         }

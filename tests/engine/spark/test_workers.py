@@ -161,7 +161,7 @@ def cached_entries(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     from anchorbolt.engine.spark import worker
 
     for _ in batches:
-        yield pa.RecordBatch.from_pydict({"entries": [worker._registry.cached_entries]})
+        yield pa.RecordBatch.from_pydict({"entries": [worker.kept()[2]]})
         time.sleep(0.2)  # so that another worker runs the other task
 
 

@@ -87,8 +87,8 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def instance_in(registry: InstanceRegistry, task: TaskKey = COUNT) -> Instance | None:
-    [run] = registry._runs.values()
-    return run.instances.get(task)
+    [run_id] = registry.runs
+    return registry.instances(run_id).get(task)
 
 
 @pytest.fixture

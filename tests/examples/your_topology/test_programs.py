@@ -92,15 +92,6 @@ def test_bytewax_continues_a_file_that_has_grown(text: Path, tmp_path: Path) -> 
     assert sorted(lines) == each_count_once(COUNTS + Counter(["to", "be"]))
 
 
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_anchorbolt_continues_with_a_new_file(text: Path, tmp_path: Path) -> None:
-    systems.run_anchorbolt(text, tmp_path)
-    text.with_name("more.txt").write_text("to be\n")
-    lines = systems.run_anchorbolt(text, tmp_path)
-    assert sorted(lines) == each_count_once(COUNTS + Counter(["to", "be"]))
-
-
 def test_the_bolts_of_our_program_count_without_spark_and_java() -> None:
     path = systems.PROGRAMS / "anchorbolt" / "word_count.py"
     spec = importlib.util.spec_from_file_location("word_count_of_the_columns", path)

@@ -122,25 +122,6 @@ def test_every_grouping_can_be_declared(builder: TransactionalTopologyBuilder) -
     assert [bolts[grouping.name].inputs[0].grouping for grouping in declared] == list(declared)
 
 
-def test_description_shows_the_committers_and_what_finishes_in_the_commit_phase(
-    builder: TransactionalTopologyBuilder,
-) -> None:
-    assert global_count(builder).describe() == (
-        "topology global-count, transactional, without state\n"
-        "  driver: the coordinator of spout begins the batches, which commit in their order\n"
-        "  level 0\n"
-        "    spout x3 (MemoryTransactionalSpout) emits default(tx, word)\n"
-        "  level 1\n"
-        "    partial x5 (Batch) takes default of spout by shuffle, "
-        "emits default(tx, count), to-task(tx, word) direct\n"
-        "  level 2\n"
-        "    sum x1 (Commit, committer) takes default of partial by global, emits default(tx, sum)\n"
-        "  level 3\n"
-        "    below x1 (Batch, finishes in the commit phase) takes default of sum by shuffle, "
-        "emits default(tx, count), to-task(tx, word) direct"
-    )
-
-
 def test_a_topology_does_not_change_with_its_builder(builder: TransactionalTopologyBuilder) -> None:
     first = global_count(builder)
     builder.set_bolt("more", Basic()).shuffle_grouping("spout")

@@ -218,16 +218,6 @@ def test_a_spout_that_cannot_be_pickled() -> None:
     refused(builder.build_topology, "in", "Open it in emitter or coordinator")
 
 
-def test_a_spout_that_can_be_copied_but_not_pickled() -> None:
-    class Copied(MemoryTransactionalSpout):
-        def __deepcopy__(self, memo: Any) -> "Copied":
-            return self
-
-    builder = TransactionalTopologyBuilder("t", "in", with_a_lock(Copied({0: []}, ["word"], 1)))
-    builder.set_bolt("out", Batch()).shuffle_grouping("in")
-    refused(builder.build_topology, "in", "in.lock")
-
-
 def test_a_bolt_or_a_grouping_that_cannot_be_pickled(builder: TransactionalTopologyBuilder) -> None:
     builder.set_bolt("out", Batch()).custom_grouping("spout", with_a_lock(Evenly()))
     refused(builder.build_topology, "out", "Evenly.lock")

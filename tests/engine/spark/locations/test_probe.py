@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine.driver.places import check_places
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.spark.probe import reason_in, run_probe
+from anchorbolt.engine.spark.probe import run_probe
 from anchorbolt.engine.spark.session import engine_session
 from anchorbolt.errors import LocationUnavailable
 from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations, quick_locations
@@ -39,26 +39,6 @@ def test_every_task_says_what_it_found_in_every_place(spark: SparkSession, tmp_p
     assert all("not shared" in each.problem for each in found)
     check_places(plan, lambda *check: run_probe(spark, plan, *check))
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (
-            "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: Job aborted.\n"
-            'Caused by: java.io.IOException: Cannot run program "/o/python": error=13, Permission denied\n\tat a.B()\n'
-            "Caused by: java.io.IOException: error=13, Permission denied",
-            'Cannot run program "/o/python": error=13, Permission denied',
-        ),
-        (
-            "Caused by: a.b.OneException: outer\n\tat x.Y(Z.java:1)\nCaused by: a.b.TwoError: inner",
-            "a.b.TwoError: inner",
-        ),
-        ("something else\nmore", "something else"),
-    ],
-)
-def test_of_a_stack_trace_the_innermost_cause_is_told(text: str, reason: str) -> None:
-    assert reason_in(text).startswith(reason)
 
 
 @pytest.fixture
