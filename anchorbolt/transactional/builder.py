@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.bolts.batch import Committer
-from anchorbolt.spouts.stream import Spout
+from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.streams.declaration import check_name
 from anchorbolt.topology.components import Components

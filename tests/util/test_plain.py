@@ -20,8 +20,7 @@ from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import AnchorboltError, UnsupportedValue
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
-from anchorbolt.serialization.codecs import MsgpackKeyCodec
-from anchorbolt.serialization.serializers import PickleCodec
+from anchorbolt.serialization.codecs import MsgpackKeyCodec, PickleCodec
 from anchorbolt.streams.hashing import stable_hash
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder

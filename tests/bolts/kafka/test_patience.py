@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.bolts.kafka.marker import Marker
+from anchorbolt.bolts.kafka.marker import Marker, Patience
 from anchorbolt.bolts.kafka.messages import Message
-from anchorbolt.bolts.kafka.patience import Patience
 from anchorbolt.bolts.kafka.producer import KafkaConnection
 from anchorbolt.errors import SinkUnavailable
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
