@@ -48,8 +48,6 @@ StartRedis = Callable[..., RedisServer]
 StartRedisCluster = Callable[..., RedisCluster]
 StartHBase = Callable[..., HBaseServer]
 StartKafka = Callable[..., KafkaServer]
-StartHdfs = Callable[..., HdfsServer]
-StartS3 = Callable[..., S3Server]
 StartMachines = Callable[..., IsolatedCluster]
 StartPostgres = Callable[..., PostgresServer]
 
@@ -256,12 +254,6 @@ def hdfs_server(hdfs_program: HdfsProgram, tmp_path_factory: pytest.TempPathFact
     yield from running(HdfsServer(hdfs_program, tmp_path_factory.mktemp("hdfs")))
 
 
-@pytest.fixture
-def start_hdfs(hdfs_program: HdfsProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartHdfs]:
-    """Start an HDFS of the test's own: `start_hdfs()`, serving when the call returns."""
-    yield from starting(lambda: HdfsServer(hdfs_program, tmp_path_factory.mktemp("hdfs")))
-
-
 @pytest.fixture(scope="session")
 def s3_program() -> S3Program:
     return or_skip(S3Program.installed)
@@ -271,12 +263,6 @@ def s3_program() -> S3Program:
 def s3_server(s3_program: S3Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """The S3 that the session's tests share: each has a `new_bucket()`. Never kill this one."""
     yield from running(S3Server(s3_program, tmp_path_factory.mktemp("s3")))
-
-
-@pytest.fixture
-def start_s3(s3_program: S3Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartS3]:
-    """Start an S3 of the test's own: `start_s3()`, serving when the call returns; a kill empties it."""
-    yield from starting(lambda: S3Server(s3_program, tmp_path_factory.mktemp("s3")))
 
 
 @pytest.fixture

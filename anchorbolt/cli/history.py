@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from anchorbolt.cli.command import Conf, Location, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
+from anchorbolt.observe.history.records import End, Record, Start, Wave, encoded
 from anchorbolt.util.messages import counted, last_line
 from anchorbolt.util.values import printable
-
-if TYPE_CHECKING:
-    from anchorbolt.observe.history.records import Record
 
 _POLL_S = 0.5
 _WIDTH = 60
@@ -52,19 +49,18 @@ def history(
     """
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
-    from anchorbolt.observe.history.failures import has_failed
     from anchorbolt.observe.history.segments import read_history
 
     folder = checkpoint_folder(place, load_conf(file=conf, overrides=overrides or ()).settings)
     records = list(read_history(folder))
     if only_failed:
-        records = [each for each in records if has_failed(each)]
+        records = [each for each in records if each.has_failed]
     if slow is not None:
-        records = [each for each in records if each["kind"] == "wave" and duration_ms(each) >= slow]
+        records = [each for each in records if isinstance(each, Wave) and each.duration_ms >= slow]
     records = records[-last:]
     if as_json:
         for record in records:
-            print_line(json.dumps(record))
+            print_line(encoded(record).decode().rstrip())
         return DONE
     for line in plotted(records) if plot else map(line_of, records):
         print_line(line)
@@ -111,38 +107,28 @@ def line_of(record: Record) -> str:
     from anchorbolt.observe.history.failures import first_failed
 
     shown = f"{_time(record)}  "
-    if record["kind"] == "start":
-        return f"{shown}generation {record['generation']} {record.get('action', '')} at txid {record['txid']}"
-    if record["kind"] == "end":
-        failure = _reason(str(record.get("failure", "")).strip())
-        why = f": {record.get('error', 'error')}: {printable(failure)}" if failure else ""
-        return f"{shown}{str(record.get('status', 'ended')).lower()} at txid {record['txid']}{why}"
-    phases = record.get("phases_ms", {})
-    checkpoint = sum(phases.get(name, 0) for name in ("prepare", "decide", "commit"))
-    tuples = counted(sum(record.get("executed", {}).values()), "tuple")
-    parts = [f"wave {record['txid']}: {duration_ms(record):,.0f} ms, checkpoint {checkpoint:,.0f} ms, {tuples}"]
-    if record.get("keys_staged"):
-        parts.append(f"{counted(record['keys_staged'], 'key')} staged")
-    if record.get("rounds", 1) > 1:
-        reasons = record.get("failures")
-        why = f"the first failed: {printable(str(reasons[0]))}" if reasons else "to leave out what fails"
-        parts.append(f"{record['rounds']} rounds, all but the last in {record.get('failed_ms', 0):,.0f} ms, {why}")
-    failed = [
-        counted(record[name], noun)
-        for name, noun in (("failed", "failed message"), ("dead_letters", "dead letter"))
-        if record.get(name)
-    ]
-    if failed:
+    if isinstance(record, Start):
+        return f"{shown}generation {record.generation} {record.action} at txid {record.txid}"
+    if isinstance(record, End):
+        failure = _reason(record.failure.strip())
+        why = f": {record.error or 'error'}: {printable(failure)}" if failure else ""
+        return f"{shown}{record.status.lower()} at txid {record.txid}{why}"
+    checkpoint = sum(record.phases_ms.get(name, 0) for name in ("prepare", "decide", "commit"))
+    tuples = counted(sum(record.executed.values()), "tuple")
+    parts = [f"wave {record.txid}: {record.duration_ms:,.0f} ms, checkpoint {checkpoint:,.0f} ms, {tuples}"]
+    if record.keys_staged:
+        parts.append(f"{counted(record.keys_staged, 'key')} staged")
+    if record.rounds > 1:
+        why = f"the first failed: {printable(record.failures[0])}" if record.failures else "to leave out what fails"
+        parts.append(f"{record.rounds} rounds, all but the last in {record.failed_ms:,.0f} ms, {why}")
+    if record.failed or record.dead_letters:
+        counts = ((record.failed, "failed message"), (record.dead_letters, "dead letter"))
         first = first_failed(record)
-        parts.append(" and ".join(failed) + (f", the first: {printable(first)}" if first else ""))
-    if record.get("throttled"):
-        parts.append(f"throttled: {printable(str(record['throttled']))}")
+        failed = " and ".join(counted(number, noun) for number, noun in counts if number)
+        parts.append(f"{failed}, the first: {printable(first)}" if first else failed)
+    if record.throttled:
+        parts.append(f"throttled: {printable(record.throttled)}")
     return shown + ", ".join(parts)
-
-
-def duration_ms(record: Record) -> float:
-    """Return the duration of a wave, including its failed rounds."""
-    return float(record.get("total_ms", 0) + record.get("failed_ms", 0))
 
 
 def _reason(text: str) -> str:
@@ -155,19 +141,19 @@ def _reason(text: str) -> str:
 
 def plotted(records: Sequence[Record]) -> Iterator[str]:
     """Yield a bar for each wave, with its phases in different shades, and a line for each start and end."""
-    longest = max((record.get("total_ms", 0) for record in records), default=0) or 1
+    longest = max((record.total_ms for record in records if isinstance(record, Wave)), default=0) or 1
     yield "  ".join(f"{shade} {phase}" for phase, shade in _PHASES.items())
     for record in records:
-        if record["kind"] != "wave":
+        if not isinstance(record, Wave):
             yield line_of(record)
             continue
         bar, filled = "", 0.0
         for phase, shade in _PHASES.items():
-            filled += record.get("phases_ms", {}).get(phase, 0) / longest * _WIDTH
+            filled += record.phases_ms.get(phase, 0) / longest * _WIDTH
             bar += shade * (round(filled) - len(bar))
-        again = f"  {record['rounds']} rounds" if record.get("rounds", 1) > 1 else ""
-        yield f"{_time(record)}  {record['txid']:>8}  {bar:<{_WIDTH}}  {record.get('total_ms', 0):>8,.0f} ms{again}"
+        again = f"  {record.rounds} rounds" if record.rounds > 1 else ""
+        yield f"{_time(record)}  {record.txid:>8}  {bar:<{_WIDTH}}  {record.total_ms:>8,.0f} ms{again}"
 
 
 def _time(record: Record) -> str:
-    return datetime.fromtimestamp(record["at"]).astimezone().isoformat(" ", "seconds")
+    return datetime.fromtimestamp(record.at).astimezone().isoformat(" ", "seconds")

@@ -21,9 +21,9 @@ from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files import Folder
 from anchorbolt.observe.figures.run_figures import RunFigures
 from anchorbolt.observe.figures.size_meter import SizeMeter
-from anchorbolt.observe.history.failures import MOST_LETTERS, Letter, has_failed, letter_of, letters_in
-from anchorbolt.observe.history.graph import graph_of
-from anchorbolt.observe.history.records import Record, end_record, start_record, wave_record, without_secrets
+from anchorbolt.observe.history.failures import MOST_LETTERS, letter_of, letters_in
+from anchorbolt.observe.history.recording import end_record, graph_of, start_record, wave_record
+from anchorbolt.observe.history.records import Letter, Record, without_secrets
 from anchorbolt.observe.history.writer import RECORDS_SHOWN, HistoryWriter
 
 _FAILED_RECORDS_KEPT = 100
@@ -122,7 +122,7 @@ class ObservedRun:
     @property
     def failed_records(self) -> Sequence[Record]:
         """The latest 100 of these records, and of this run's, that tell of a failure, oldest first."""
-        earlier = [each for each in self._earlier if has_failed(each)]
+        earlier = [each for each in self._earlier if each.has_failed]
         return [*earlier, *self._failed_records][-_FAILED_RECORDS_KEPT:]
 
     @property
@@ -204,7 +204,7 @@ class ObservedRun:
     def _record(self, record: Record) -> None:
         record = without_secrets(record, self._masking)
         self._records.append(record)
-        if has_failed(record):
+        if record.has_failed:
             self._failed_records.append(record)
         if self._history is not None:
             self._history.add(record)

@@ -14,7 +14,7 @@ from anchorbolt.util.retry import RetryPolicy
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from anchorbolt.observe.figures.server import MetricsServer
+    from anchorbolt.observe.web.metrics import MetricsServer
 
 STATUSES = ("running", "stopped", "finished", "failed")
 
@@ -39,7 +39,7 @@ class RunStart:
         self._asked_at: float | None = None  # when the store was called that has not answered, by `time.monotonic`
         self._server: MetricsServer | None = None
         if settings.metrics_port is not None:
-            from anchorbolt.observe.figures.server import MetricsServer, MetricsText
+            from anchorbolt.observe.web.metrics import MetricsServer, MetricsText
 
             self._server = MetricsServer(settings.metrics_port, MetricsText(self.collector()))
 
@@ -68,14 +68,14 @@ class RunStart:
 
     def collector(self) -> Collector:
         """Return a collector of the metrics of a run that starts."""
-        from anchorbolt.observe.figures.starting import StartCollector
+        from anchorbolt.observe.figures.collector import StartCollector
 
         return StartCollector(self.topology, STATUSES, lambda: self.waiting)
 
     def show(self, handle: Any) -> None:
         """Show the own metrics of a run, by its `RunHandle`, from now on. Called before it recovers."""
         if self._server is not None:
-            from anchorbolt.observe.figures.server import MetricsText
+            from anchorbolt.observe.web.metrics import MetricsText
 
             self._server.show(MetricsText(handle.collector()))
         if self.on_recovery is not None:

@@ -35,8 +35,9 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
 
     Keys are immutable plain values (str, int, bytes, float, bool, None, tuples and frozensets of these, dates,
     Decimal, UUID). Spellings of one key, such as one instant in two time zones, are one entry; `1`, `True` and `1.0`
-    are three different keys: see docs/concepts.md. A key is read back in its canonical form. Values are whatever the
-    codec supports. A value read from the state and changed in place does not change the state: put it back.
+    are three different keys: see docs/concepts_reference.md. A key is read back in its canonical form. Values are
+    whatever the codec supports. A value read from the state and changed in place does not change the state: put it
+    back.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Topologies: a `TopologyBuilder` checks the graph once and returns it immutable."""
 
 from anchorbolt.topology.builder import TopologyBuilder
-from anchorbolt.topology.declarer import BoltDeclarer
+from anchorbolt.topology.components import BoltDeclarer
 from anchorbolt.topology.graph import Topology
 
 __all__ = ["BoltDeclarer", "Topology", "TopologyBuilder"]

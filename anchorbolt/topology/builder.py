@@ -1,12 +1,11 @@
-"""`TopologyBuilder` for ordinary topologies; `anchorbolt.transactional` has the builder for transactional ones."""
+"""`TopologyBuilder` for ordinary topologies, and `BoltDeclarer`, which declares the input streams of a bolt."""
 
 from __future__ import annotations
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.spouts.base import Spout
 from anchorbolt.topology import validation
-from anchorbolt.topology.components import Components
-from anchorbolt.topology.declarer import BoltDeclarer
+from anchorbolt.topology.components import BoltDeclarer, Components
 from anchorbolt.topology.graph import Topology
 
 

@@ -14,8 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from anchorbolt.ui.answers import Answers
-from anchorbolt.ui.guard import refused
+from anchorbolt.observe.web.guard import refused
+from anchorbolt.ui.answers import Done
+from anchorbolt.ui.cache import Answers
 
 if TYPE_CHECKING:
     from anchorbolt.run.handle import RunHandle
@@ -48,7 +49,7 @@ def act(request: Request, name: str, actions: Actions, answers: Answers) -> Resp
     if not actions[name]():
         raise HTTPException(409, "the run has ended, or is to stop")
     answers.renew()
-    done = {"topologyOperation": name, "topologyId": request.path_params["id"], "status": "success"}
+    done = Done(topology_operation=name, topology_id=request.path_params["id"])
     return Response(answers.encoded(done), media_type="application/json")
 
 

@@ -1,73 +1,458 @@
-"""Answers as JSON, made from one observation at most once a second, however many clients ask."""
+"""The answers of the REST API: their types, from which the JSON and the OpenAPI description are derived.
+
+The names are those of Storm's REST API where Storm has them, in camel case. None is what a history does not tell. A
+field that is UNSET is left out of the JSON.
+"""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
-from anchorbolt.config.masking import Masking
-from anchorbolt.ui.model.observation import Observation
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-_FRESH_S = 1.0
-_SHARE = 20  # answers that took 100 ms to make are kept for 2 s: making them costs 5 % of one core at most
-_MOST_ANSWERS = 500
+from anchorbolt.observe.history.records import GraphComponent, Letter, Record
+
+Decimal = Annotated[str, Meta(pattern=r"^-?\d+\.\d{3}$")]
+"""A latency or a capacity, as Storm writes them."""
 
 
-class TooManyAnswers(Exception):
-    """Clients have asked for more different things within a second than are made."""
+class Answer(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """An answer, or a part of one."""
 
 
-class Answers:
-    """The answers of one topology. Not thread-safe: the server's event loop asks.
+class Head(Answer, frozen=True, kw_only=True):
+    id: str
+    encoded_id: str
+    name: str
+    status: str
+    uptime: str
+    uptime_seconds: int
+    tasks_total: int
+    executors_total: int
 
-    Whatever an answer holds, none of the `secrets` is in it.
-    """
 
-    def __init__(
-        self,
-        observe: Callable[[], Observation],
-        secrets: Iterable[str] = (),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._observe = observe
-        self._clock = clock
-        self._masking = Masking(secrets)
-        self._seen: Observation | None = None
-        self._made_at, self._cost_s = float("-inf"), 0.0
-        self._answers: dict[Hashable, bytes | None] = {}
+class Summary(Answer, frozen=True, kw_only=True):
+    topologies: Sequence[Head]
 
-    @property
-    def seen(self) -> Observation:
-        """The observation, at most about a second old."""
-        now = self._clock()
-        if self._seen is None or now - self._made_at >= max(_FRESH_S, _SHARE * self._cost_s):
-            self._seen = self._observe()
-            self._answers = {}
-            self._made_at, self._cost_s = now, self._clock() - now
-        return self._seen
 
-    def renew(self) -> None:
-        """Have the next answer made from a new observation: something was just changed."""
-        self._seen = None
+class Amounts(Answer, frozen=True, kw_only=True):
+    """What tasks did in a window: each `Figure` that is shown, and what follows from several."""
 
-    def get(self, key: Hashable, make: Callable[[Observation], Any]) -> bytes | None:
-        """Return what `make` returns as JSON, or None if that is None. `key` names the answer.
+    executed: int | None
+    emitted: int | None
+    failed: int | UnsetType | None  # of a rich spout messages; a stream spout has none
+    errors: int | None
+    execute_ms: float | None
+    prepare_ms: float | None
+    stage_ms: float | None
+    seal_ms: float | None
+    bytes_out: int | None
+    keys_read: int | None
+    keys_cached: int | None
+    keys_staged: int | None
+    bytes_staged: int | None
+    transferred: int | UnsetType | None = UNSET
+    execute_latency: Decimal | UnsetType | None = UNSET
+    capacity: Decimal | UnsetType | None = UNSET
+    acked: int | UnsetType | None = UNSET  # messages of a rich spout; of a bolt tuples, if tuples are tracked
+    complete_latency: Decimal | UnsetType = UNSET
 
-        Raises:
-            TooManyAnswers: 500 other answers were made from this observation.
-        """
-        seen = self.seen
-        if key not in self._answers:
-            if len(self._answers) >= _MOST_ANSWERS:
-                raise TooManyAnswers
-            began = self._clock()
-            made = make(seen)
-            self._answers[key] = None if made is None else self.encoded(made)
-            self._cost_s += self._clock() - began
-        return self._answers[key]
 
-    def encoded(self, value: Any) -> bytes:
-        """Return a value as JSON without secrets."""
-        return json.dumps(self._masking.without_secrets(value), separators=(",", ":")).encode()
+class ShownComponent(Amounts, frozen=True, kw_only=True):
+    tasks: int
+    executors: int
+    type: str
+    skew: float | None
+    last_error: str
+    error_time: int | None
+    error_lapsed_secs: int | None
+
+
+class Spout(ShownComponent, frozen=True, kw_only=True):
+    spout_id: str
+    encoded_spout_id: str
+    dead_letters: int | None
+
+
+class Bolt(ShownComponent, frozen=True, kw_only=True):
+    bolt_id: str
+    encoded_bolt_id: str
+    stateful: bool
+
+
+class TopologyStats(Answer, frozen=True, kw_only=True):
+    window: str
+    window_pretty: str
+    emitted: int
+    transferred: int | None
+    acked: int
+    failed: int
+    dead_letters: int
+    complete_latency: Decimal | UnsetType = UNSET
+
+
+class Quantiles(Answer, frozen=True, kw_only=True):
+    count: int
+    p50: float  # ms
+    p99: float
+
+
+class Recovery(Answer, frozen=True, kw_only=True):
+    action: str
+    ms: float
+
+
+class Failure(Answer, frozen=True, kw_only=True):
+    error: str  # the type of the exception
+    text: str
+
+
+class Topology(Head, frozen=True, kw_only=True):
+    msg_timeout: int | None
+    window: str
+    window_hint: str
+    window_seconds: float
+    topology_stats: Sequence[TopologyStats]
+    spouts: Sequence[Spout]
+    bolts: Sequence[Bolt]
+    configuration: Mapping[str, Any]
+    generation: int
+    recovery: Recovery | None
+    txid: int
+    is_live: bool
+    waves: Mapping[str, float]
+    phases_ms: Mapping[str, Quantiles]
+    store_ms: Mapping[str, Quantiles]
+    failure: Failure | None
+    facts: Mapping[str, str]
+
+
+class Stats(Amounts, frozen=True, kw_only=True):
+    window: str
+    window_pretty: str
+
+
+class InputStats(Answer, frozen=True, kw_only=True):
+    """A stream that a bolt takes. Only that of a bolt without another one has all figures."""
+
+    component: str
+    encoded_component_id: str
+    stream: str
+    grouping: str
+    executed: int | None
+    execute_latency: Decimal | UnsetType | None = UNSET
+    failed: int | UnsetType = UNSET
+    acked: int | UnsetType = UNSET
+
+
+class Target(Answer, frozen=True, kw_only=True):
+    target: str
+    transferred: int
+
+
+class OutputStats(Answer, frozen=True, kw_only=True):
+    stream: str
+    emitted: int | UnsetType = UNSET  # counted at a bolt that gets each tuple once
+    transferred: int
+    targets: Sequence[Target]
+
+
+class Executor(Amounts, frozen=True, kw_only=True):
+    """A task. That of a stream spout has no `failed`."""
+
+    id: str
+    encoded_id: str
+    failed: int | UnsetType | None = UNSET
+    executed_per_second: float
+
+
+class Spread(Answer, frozen=True, kw_only=True):
+    """How a number differs between tasks; `bars` are a histogram."""
+
+    min: float
+    median: float
+    max: float
+    bars: Sequence[int]
+
+
+class ComponentError(Answer, frozen=True, kw_only=True):
+    error: str
+    error_time: int
+    error_lapsed_secs: int
+
+
+class Component(Answer, frozen=True, kw_only=True):
+    id: str
+    encoded_id: str
+    name: str
+    topology_id: str
+    encoded_topology_id: str
+    topology_status: str
+    component_type: str
+    type: str
+    window: str
+    window_hint: str
+    window_seconds: float
+    tasks: int
+    executors: int
+    spout_summary: Sequence[Stats] | UnsetType = UNSET  # of a spout
+    bolt_stats: Sequence[Stats] | UnsetType = UNSET  # of a bolt
+    input_stats: Sequence[InputStats]
+    output_stats: Sequence[OutputStats]
+    executors_total: int
+    executors_first: int
+    executor_stats: Sequence[Executor]
+    skew: float | None
+    spread: Mapping[str, Spread]
+    component_errors: Sequence[ComponentError]
+
+
+class DrawnComponent(GraphComponent, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    executed: int
+    emitted: int
+    executed_per_second: float
+    emitted_per_second: float
+    capacity: float | None
+
+
+class DrawnEdge(Answer, frozen=True, kw_only=True):
+    source: str
+    stream: str
+    target: str
+    grouping: str
+    transferred: int | None
+    per_second: float | None
+
+
+class DrawnGraph(Answer, frozen=True, kw_only=True):
+    window: str
+    window_seconds: float
+    components: Sequence[DrawnComponent]
+    edges: Sequence[DrawnEdge]
+
+
+class Task(Answer, frozen=True, kw_only=True):
+    component: str
+    task: int
+
+
+class RunningWave(Answer, frozen=True, kw_only=True):
+    txid: int
+    phase: str
+    round: int
+    last_failure: str = ""  # why the round before failed
+    seconds: float
+    tasks_ended: int = 0
+    tasks_total: int = 0  # of the current round; 0 if the engine does not tell
+    waits_for_tasks: Sequence[Task] = []  # the first 50 of them
+    waits_for_tasks_total: int = 0
+
+
+class Waiting(Answer, frozen=True, kw_only=True):
+    waits_for: str = field(name="for")
+    seconds: float
+
+
+class SpoutLoad(Answer, frozen=True, kw_only=True):
+    spout: str
+    messages_in_flight: int
+    most: int | None
+    tasks_held: int
+
+
+class Throttled(Answer, frozen=True, kw_only=True):
+    reason: str
+    by: Task | None
+    seconds: float
+    window_seconds: float  # throttled, of the last `of_seconds`
+    of_seconds: float
+    spouts: Sequence[SpoutLoad]
+
+
+class LongCall(Task, frozen=True, kw_only=True):
+    kind: str
+    method: str
+    seconds: float
+    stack: str
+
+
+class SourceLag(Answer, frozen=True, kw_only=True):
+    spout: str
+    offsets_behind: int | None
+    files_waiting: int | None
+
+
+class Now(Answer, frozen=True, kw_only=True):
+    """What the run does now. The defaults are what is known of a history."""
+
+    pausing: bool = False  # whether the run is paused, but waves still run for what is in flight
+    commit_age_secs: float | None = None  # since the last commit; before the first one, since the start
+    wave: RunningWave | None = None  # None between two waves
+    waiting: Sequence[Waiting] = []
+    losses: int = 0
+    messages_in_flight: int | None = None
+    throttled: str = ""
+    throttled_by: Task | None = None
+    throttle: Throttled | None = None  # None without rich spouts
+    oldest_message_secs: float | None = None  # since it was emitted
+    long_calls: Sequence[LongCall] = []  # the longest first, at most 20
+    offsets_behind: int | None = None
+    files_waiting: int | None = None
+    sources: Sequence[SourceLag] = []
+
+
+class NowOfTopology(Now, frozen=True, kw_only=True):
+    at: float
+    status: str
+    is_live: bool
+    ready: bool
+    reason: str
+    can_act: bool
+    txid: int
+    generation: int
+    failure: Failure | None
+
+
+class Waves(Answer, frozen=True, kw_only=True):
+    """Records without the tasks of waves and the graphs of starts, newest first."""
+
+    total: int
+    waves: Sequence[Record]
+
+
+class FailedRounds(Answer, frozen=True, kw_only=True):
+    """The failed rounds of a wave, and the first exception of a bolt or a spout in them."""
+
+    at: float
+    txid: int
+    rounds: int
+    reasons: Sequence[str]
+    component: str = ""
+    task: int = -1
+    traceback: str = ""
+
+
+class FailedEnd(Answer, frozen=True, kw_only=True):
+    at: float
+    txid: int
+    status: str
+    error: str
+    text: str
+
+
+class Message(Answer, frozen=True, kw_only=True):
+    spout: str
+    component: str
+    task: int
+    reason: str
+    txid: int
+    message_id: str
+    timed_out: bool
+
+
+class TimedOut(Task, frozen=True, kw_only=True):
+    """A task that held tuples of messages when these timed out."""
+
+    spout: str
+    messages: int
+
+
+class Failures(Answer, frozen=True, kw_only=True):
+    run: Failure | None
+    rounds: Sequence[FailedRounds]
+    ends: Sequence[FailedEnd]
+    messages: Sequence[Message]
+    timed_out: Sequence[TimedOut]
+    letters: Sequence[Letter]
+    dead_letters: int
+
+
+class SizeOf(Answer, frozen=True, kw_only=True):
+    """The size of a state; None for what its store does not tell."""
+
+    keys: int | None
+    bytes: int | None
+
+
+class TaskSize(SizeOf, frozen=True, kw_only=True):
+    task: int
+
+
+class Growth(SizeOf, frozen=True, kw_only=True):
+    """How a state grew within `seconds`, or `over_secs` if less is known."""
+
+    seconds: int
+    over_secs: float
+
+
+class PastSize(SizeOf, frozen=True, kw_only=True):
+    age_secs: float
+
+
+class StateOf(SizeOf, frozen=True, kw_only=True):
+    component: str
+    type: str
+    tasks: int
+    skew: float | None
+    growth: Sequence[Growth]
+    history: Sequence[PastSize]
+
+
+class State(Answer, frozen=True, kw_only=True):
+    store: str
+    is_live: bool
+    measured_age_secs: float | None
+    components: Sequence[StateOf]
+
+
+class ComponentState(StateOf, frozen=True, kw_only=True):
+    store: str
+    is_live: bool
+    measured_age_secs: float | None
+    can_look_up: bool
+    tasks_first: int
+    by_size: Sequence[TaskSize]
+    spread: Spread | None
+
+
+class Found(Answer, frozen=True, kw_only=True):
+    """What a task has under a key. A value that is very long or cannot be decoded has a `problem` instead."""
+
+    task: int
+    bytes: int
+    text: str | UnsetType = UNSET
+    value: Any = UNSET  # only if its JSON is short
+    problem: str | UnsetType = UNSET
+
+
+class LookedUp(Answer, frozen=True, kw_only=True):
+    component: str
+    key: Any
+    key_text: str
+    tasks_total: int
+    tasks_asked: int
+    found: Sequence[Found]
+
+
+class ConfiguredKey(Answer, frozen=True, kw_only=True):
+    key: str
+    value: Any
+    origin: str
+    known: bool
+
+
+class Configuration(Answer, frozen=True, kw_only=True):
+    keys: Sequence[ConfiguredKey]
+    facts: Mapping[str, str]
+
+
+class Done(Answer, frozen=True, kw_only=True):
+    topology_operation: str
+    topology_id: str
+    status: str = "success"
+
+
+class Ready(Answer, frozen=True, kw_only=True):
+    ready: bool
+    reason: str | UnsetType = UNSET

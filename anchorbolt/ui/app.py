@@ -10,27 +10,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from msgspec import UNSET
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from anchorbolt.observe.figures.server import MetricsText
-from anchorbolt.ui.access import COOKIE, SESSION_S, Access
+from anchorbolt.observe.web.access import COOKIE, SESSION_S, Access
+from anchorbolt.observe.web.guard import Guard, Refused, http_error, refused
+from anchorbolt.observe.web.metrics import MetricsText
 from anchorbolt.ui.actions import ACTIONS, Actions, act
-from anchorbolt.ui.answers import Answers, TooManyAnswers
-from anchorbolt.ui.guard import Guard, refused
+from anchorbolt.ui.answers import Ready
+from anchorbolt.ui.cache import Answers, TooManyAnswers
 from anchorbolt.ui.lookups import LookupRefused, Lookups
-from anchorbolt.ui.model.component import MOST_TASKS, SORTS, component
-from anchorbolt.ui.model.configuration import configuration
-from anchorbolt.ui.model.failures import failures
-from anchorbolt.ui.model.now import now, readiness
-from anchorbolt.ui.model.observation import ALL_WINDOWS, Observation
-from anchorbolt.ui.model.state import component_state, state
-from anchorbolt.ui.model.topology import DEFAULT_WINDOW, graph, summary, topology
-from anchorbolt.ui.model.waves import MOST_WAVES, wave, waves
-from anchorbolt.ui.openapi import description
+from anchorbolt.ui.model.now import readiness
+from anchorbolt.ui.model.observation import Observation
+from anchorbolt.ui.model.topology import summary
+from anchorbolt.ui.routes import ANSWERED, BASE, COMPONENT_STATE, Answered, description
 
 _log = logging.getLogger("anchorbolt.ui")
 
@@ -57,7 +54,6 @@ class UiApp:
         folder = Path(__file__).parent / "static"
         found = (path for path in folder.rglob("*") if path.suffix in _TYPES)
         self._files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
-        base = "/api/v1/topology/{id}"
         routes = [
             Route("/", self._index),
             Route("/static/{name:path}", self._file),
@@ -67,19 +63,10 @@ class UiApp:
             Route("/metrics", self._metrics),
             Route("/api/v1/openapi.json", self._openapi),
             Route("/api/v1/topology/summary", self._summary),
-            Route(base, self._topology),
-            Route(f"{base}/component/{{component}}", self._component),
-            Route(f"{base}/graph", self._graph),
-            Route(f"{base}/state", self._state),
-            Route(f"{base}/state/{{component}}", self._component_state),
-            Route(f"{base}/now", self._now),
-            Route(f"{base}/waves", self._waves),
-            Route(f"{base}/waves/{{txid}}", self._wave),
-            Route(f"{base}/failures", self._failures),
-            Route(f"{base}/configuration", self._configuration),
-            *(Route(f"{base}/{name}", partial(self._act, name), methods=["POST"]) for name in ACTIONS),
+            *(Route(BASE + each.path, partial(self._answered, each)) for each in ANSWERED),
+            *(Route(f"{BASE}/{name}", partial(self._act, name), methods=["POST"]) for name in ACTIONS),
         ]
-        handlers: Any = {HTTPException: _http_error, TooManyAnswers: _too_many, Exception: _failed}
+        handlers: Any = {HTTPException: http_error, TooManyAnswers: _too_many, Exception: _failed}
         self.asgi = Guard(Starlette(routes=routes, exception_handlers=handlers), access)
 
     async def _index(self, request: Request) -> Response:
@@ -113,17 +100,15 @@ class UiApp:
     async def _readyz(self, request: Request) -> Response:
         answers = self.shown.answers
         ready, reason = readiness(answers.seen)
-        told: dict[str, Any] = {"ready": ready}
-        if request.scope["has_token"] or not self._access.reading_needs_token:
-            told["reason"] = reason
+        may_read = request.scope["has_token"] or not self._access.reading_needs_token
+        told = Ready(ready=ready, reason=reason if may_read else UNSET)
         return Response(answers.encoded(told), 200 if ready else 503, media_type=_JSON)
 
     async def _metrics(self, request: Request) -> Response:
         shown = self.shown
         if shown.metrics is None:
             raise HTTPException(404, "there are no metrics: the topology has not started, or has ended long ago")
-        text, content_type = shown.metrics.for_client(request.headers.get("accept", ""))
-        return Response(text, headers={"Content-Type": content_type})
+        return shown.metrics.answer(request)
 
     async def _openapi(self, request: Request) -> Response:
         return self._answer("openapi", lambda seen: description())
@@ -131,44 +116,25 @@ class UiApp:
     async def _summary(self, request: Request) -> Response:
         return self._answer("summary", summary)
 
-    async def _topology(self, request: Request) -> Response:
-        window, sys = self._window(request), request.query_params.get("sys") == "1"
-        return self._answer(("topology", window, sys), lambda seen: topology(seen, window, sys=sys))
-
-    async def _component(self, request: Request) -> Response:
-        window, name = self._window(request), request.path_params["component"]
-        first = _number(request, "first", 0, 0, 1_000_000)
-        count = _number(request, "count", 50, 1, MOST_TASKS)
-        sort = request.query_params.get("sort", "task")
-        if sort not in SORTS:
-            raise HTTPException(400, f"sort must be one of {', '.join(SORTS)}")
-        if self.shown.answers.seen.component(name) is None:
-            raise HTTPException(404, "there is no such component")
-        return self._answer(
-            ("component", name, window, first, count, sort),
-            lambda seen: component(seen, name, window, first=first, count=count, sort=sort),
-        )
-
-    async def _graph(self, request: Request) -> Response:
-        window = self._window(request)
-        return self._answer(("graph", window), lambda seen: graph(seen, window))
-
-    async def _state(self, request: Request) -> Response:
+    async def _answered(self, answered: Answered, request: Request) -> Response:
         self._check_id(request)
-        return self._answer("state", state)
-
-    async def _component_state(self, request: Request) -> Response:
-        self._check_id(request)
-        name, key = request.path_params["component"], request.query_params.get("key")
-        if key is not None:
-            return await self._lookup(name, key)
-        first = _number(request, "first", 0, 0, 1_000_000)
-        count = _number(request, "count", 50, 1, MOST_TASKS)
-        if self.shown.answers.seen.component(name) is None:
-            raise HTTPException(404, "there is no such component")
-        return self._answer(
-            ("state", name, first, count), lambda seen: component_state(seen, name, first=first, count=count)
-        )
+        given: dict[str, Any] = {"can_act": bool(self.shown.actions)}
+        if (name := request.path_params.get("component")) is not None:
+            key = request.query_params.get("key")
+            if key is not None and answered.path == COMPONENT_STATE:
+                return await self._lookup(name, key)
+            if self.shown.answers.seen.component(name) is None:
+                raise HTTPException(404, "there is no such component")
+            given["component"] = name
+        if (txid := request.path_params.get("txid")) is not None:
+            if not txid.isdecimal() or len(txid) > 18:
+                raise HTTPException(404, "there is no such wave")
+            given["txid"] = int(txid)
+        try:
+            given |= {each.name: each.read(request.query_params.get(each.name)) for each in answered.parameters}
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from error
+        return self._answer((answered.path, *given.values()), lambda seen: answered.make(seen, given))
 
     async def _lookup(self, component: str, key: str) -> Response:
         shown = self.shown
@@ -177,33 +143,8 @@ class UiApp:
         try:
             return Response(shown.answers.encoded(await shown.lookups.find(component, key)), media_type=_JSON)
         except LookupRefused as error:
-            refusal = {"error": f"{error.status}", "errorMessage": error.reason}
+            refusal = Refused(f"{error.status}", error.reason)
             return Response(shown.answers.encoded(refusal), error.status, media_type=_JSON)
-
-    async def _now(self, request: Request) -> Response:
-        self._check_id(request)
-        return self._answer("now", lambda seen: {**now(seen), "canAct": bool(self.shown.actions)})
-
-    async def _waves(self, request: Request) -> Response:
-        self._check_id(request)
-        last = _number(request, "last", 100, 1, MOST_WAVES)
-        failed = request.query_params.get("failed") == "1"
-        return self._answer(("waves", last, failed), lambda seen: waves(seen, last, only_failed=failed))
-
-    async def _wave(self, request: Request) -> Response:
-        self._check_id(request)
-        txid = request.path_params["txid"]
-        if not txid.isdecimal() or len(txid) > 18:
-            raise HTTPException(404, "there is no such wave")
-        return self._answer(("wave", int(txid)), lambda seen: wave(seen, int(txid)))
-
-    async def _failures(self, request: Request) -> Response:
-        self._check_id(request)
-        return self._answer("failures", failures)
-
-    async def _configuration(self, request: Request) -> Response:
-        self._check_id(request)
-        return self._answer("configuration", configuration)
 
     async def _act(self, name: str, request: Request) -> Response:
         self._check_id(request)
@@ -218,25 +159,6 @@ class UiApp:
     def _check_id(self, request: Request) -> None:
         if request.path_params["id"] != self.shown.answers.seen.topology:
             raise HTTPException(404, "this server shows another topology: see /api/v1/topology/summary")
-
-    def _window(self, request: Request) -> str:
-        """Check the topology's id, and return the window that is asked for."""
-        self._check_id(request)
-        window = request.query_params.get("window", DEFAULT_WINDOW)
-        if window not in ALL_WINDOWS:
-            raise HTTPException(400, f"window must be one of {', '.join(ALL_WINDOWS)}")
-        return window
-
-
-def _number(request: Request, name: str, default: int, low: int, high: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not text.isdecimal() or len(text) > 9 or not low <= int(text) <= high:
-        raise HTTPException(400, f"{name} must be a number from {low} to {high}")
-    return int(text)
-
-
-async def _http_error(request: Request, error: HTTPException) -> Response:
-    return refused(error.status_code, error.detail)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

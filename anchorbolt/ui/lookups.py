@@ -11,13 +11,13 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from anchorbolt.engine.driver.committed_state import look_up
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, ConfigError, StateUnavailable, UnsupportedValue
-from anchorbolt.ui.model.state import shown_key, shown_value
-from anchorbolt.util.values import key_from_text
+from anchorbolt.ui.answers import Found, LookedUp
+from anchorbolt.ui.model.state import TEXT_CHARACTERS, found_value
+from anchorbolt.util.values import as_json, as_text, key_from_text
 
 MOST_KEY_CHARACTERS = 2000
 _MOST_AT_ONCE = 2
@@ -25,8 +25,6 @@ _MOST_FOUND = 20
 _DEADLINE_S = 4.0  # less than the page waits for an answer
 _SHARE = 0.05
 _MOST_SAVED_S = 3.0  # of the share, for several lookups in a row
-
-Json = dict[str, Any]
 
 
 class LookupRefused(Exception):
@@ -63,7 +61,7 @@ class Lookups:
         self._budget = Budget(clock())
         self._running = 0
 
-    async def find(self, component: str, text: str) -> Json:
+    async def find(self, component: str, text: str) -> LookedUp:
         """Return the answer of `/api/v1/topology/{id}/state/{component}?key=…`.
 
         It tells of at most 20 tasks that have the key, and of those that were asked within 4 seconds.
@@ -76,10 +74,10 @@ class Lookups:
         if self._running >= _MOST_AT_ONCE or not self._budget.has_left(self._clock()):
             raise LookupRefused(503, "other keys are being looked up, or many were: try again")
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Json] = loop.create_future()
+        answer: asyncio.Future[LookedUp] = loop.create_future()
         began = self._clock()
 
-        def end(made: Json | None, error: Exception | None) -> None:
+        def end(made: LookedUp | None, error: Exception | None) -> None:
             self._running -= 1
             self._budget.spend(self._clock() - began)
             if answer.done():  # too late
@@ -90,7 +88,7 @@ class Lookups:
                 answer.set_result(made)
 
         def work() -> None:
-            made: Json | None = None
+            made: LookedUp | None = None
             failure: Exception | None = None
             try:
                 made = self._found(component, text, began)
@@ -108,22 +106,28 @@ class Lookups:
         except asyncio.TimeoutError:
             raise LookupRefused(504, f"the store did not answer within {_DEADLINE_S:.0f} s") from None
 
-    def _found(self, component: str, text: str, began: float) -> Json:
+    def _found(self, component: str, text: str, began: float) -> LookedUp:
         """Look up, on a thread."""
         key = key_from_text(text)
-        asked, found = 0, list[Json]()
+        asked, found = 0, list[Found]()
         try:
             for stored in look_up(self._plan, component, key):
                 asked += 1
                 if stored.data is not None:
-                    found.append(shown_value(stored))
+                    found.append(found_value(stored))
                 # The rest of the time is for showing the values.
                 if len(found) == _MOST_FOUND or self._clock() - began > _DEADLINE_S / 2:
                     break
         except AnchorboltError as error:
             raise LookupRefused(_status(error), error.message.rstrip(".")) from error
-        tasks = len(self._plan.wiring.tasks[component])
-        return {"component": component, **shown_key(key), "tasksTotal": tasks, "tasksAsked": asked, "found": found}
+        return LookedUp(
+            component=component,
+            key=as_json(key),
+            key_text=as_text(key, TEXT_CHARACTERS),
+            tasks_total=len(self._plan.wiring.tasks[component]),
+            tasks_asked=asked,
+            found=found,
+        )
 
 
 def _status(error: AnchorboltError) -> int:

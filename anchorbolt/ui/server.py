@@ -1,13 +1,7 @@
-"""The server of the page: uvicorn on a daemon thread of the driver, with an event loop of its own."""
+"""The server of the page."""
 
 from __future__ import annotations
 
-import asyncio
-import atexit
-import ipaddress
-import logging
-import socket
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -18,9 +12,12 @@ from anchorbolt.config.masking import secrets_in
 from anchorbolt.config.secret import Secret, find_password
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import ConfigError
-from anchorbolt.observe.figures.server import MetricsText
-from anchorbolt.ui.access import Access
-from anchorbolt.ui.answers import Answers
+from anchorbolt.observe.web.access import Access
+from anchorbolt.observe.web.metrics import MetricsText
+from anchorbolt.observe.web.server import HttpServer, place_of
+from anchorbolt.ui.actions import actions_on
+from anchorbolt.ui.app import Shown, UiApp
+from anchorbolt.ui.cache import Answers
 from anchorbolt.ui.lookups import Lookups
 from anchorbolt.ui.model.live import LiveRun, starting
 from anchorbolt.ui.model.recorded import RecordedRun
@@ -30,13 +27,8 @@ if TYPE_CHECKING:
     from anchorbolt.run.handle import RunHandle
     from anchorbolt.run.start import RunStart
 
-_log = logging.getLogger("anchorbolt.ui")
-
 _DEFAULT_PORT = 8080  # Storm's
 _SHORTEST_TOKEN = 16
-_ACCEPTED_AT_ONCE = 50
-_WAITING_TO_BE_ACCEPTED = 1024
-_END_S = 5.0
 
 
 class UiServer:
@@ -65,46 +57,25 @@ class UiServer:
             start: Internal: what the topology waits for while it starts.
 
         Raises:
-            ConfigError: The port cannot be used, the token is missing or too short, or the extra `ui` is not installed.
+            ConfigError: The port cannot be used, or the token is missing or too short.
         """
         try:
-            import uvicorn
-            import uvloop
-
-            from anchorbolt.ui.app import Shown, UiApp
-            from anchorbolt.ui.connection import Connection
-        except ImportError as error:
+            place = place_of(host, port)
+        except OSError as error:
             raise ConfigError(
-                f"the page needs the package {error.name}: pip install 'anchorbolt[ui]', or remove topology.ui.port.",
-                key="topology.ui.port",
+                f"topology.ui.host is {host!r}, which is not known: {error.strerror}. Name this machine, or one of its "
+                "addresses.",
+                key="topology.ui.host",
             ) from error
         self._actions = actions
-        address, is_loopback = _resolved(host, port)
-        _check_token(host, token, is_loopback=is_loopback, actions=actions)
-        self._socket = _listening(address, host, port)
+        _check_token(host, token, is_loopback=place.is_loopback, actions=actions)
+        self._server = HttpServer(place, "ui")
         self._token = token
-        began = time.time()
-        observe = partial(starting, topology, max_checkpoint_age_s, began, start)
-        access = Access(host=host, is_loopback=is_loopback, token=token)
+        observe = partial(starting, topology, max_checkpoint_age_s, time.time(), start)
+        access = Access(host=host, is_loopback=place.is_loopback, token=token)
         metrics = None if start is None else MetricsText(start.collector())
         self._app = UiApp(Shown(Answers(observe, self._own_secrets()), metrics), access)
-        config = uvicorn.Config(
-            self._app.asgi,
-            http=Connection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            proxy_headers=False,
-            server_header=False,
-            timeout_keep_alive=5,
-            backlog=_ACCEPTED_AT_ONCE,  # the event loop accepts as many before it serves one
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
-        self._run_loop = uvloop.run
-        self._thread = threading.Thread(target=self._run, name="anchorbolt-ui", daemon=True)
-        self._thread.start()
-        atexit.register(self.close)  # Python that ends under a running uvloop loop may crash (SIGSEGV)
+        self._server.start(self._app.asgi)
 
     @classmethod
     def from_settings(cls, topology: str, settings: Settings, start: RunStart | None = None) -> UiServer | None:
@@ -137,8 +108,6 @@ class UiServer:
         Raises:
             ConfigError: As `from_settings`, or the history cannot be read.
         """
-        from anchorbolt.ui.app import Shown
-
         recorded = RecordedRun(location, read)
         try:
             topology = recorded.observe().topology
@@ -153,8 +122,7 @@ class UiServer:
     @property
     def address(self) -> str:
         """The address of the page, as `http://127.0.0.1:8080/`."""
-        host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+        return self._server.address
 
     def show(
         self, handle: RunHandle, *, origins: Mapping[str, str] | None = None, stop: Callable[[], None] | None = None
@@ -166,9 +134,6 @@ class UiServer:
             origins: Where each key of its configuration comes from, such as `Configuration.origins`.
             stop: Called for the action `stop` and must return at once; by default the handle's `stop`, on a thread.
         """
-        from anchorbolt.ui.actions import actions_on
-        from anchorbolt.ui.app import Shown
-
         plan = handle.observe().plan
         secrets = [*self._own_secrets(), *secrets_in(plan.conf), *secrets_in(plan.settings)]
         self._app.shown = Shown(
@@ -180,41 +145,10 @@ class UiServer:
 
     def close(self) -> None:
         """Stop listening. May be called more than once, but not by the server's own thread."""
-        self._server.should_exit = True
-        self._thread.join(_END_S)
-        self._socket.close()
-        atexit.unregister(self.close)
+        self._server.close()
 
     def _own_secrets(self) -> list[str]:
         return [] if self._token is None else [self._token.reveal()]
-
-    def _run(self) -> None:
-        try:
-            self._run_loop(self._serve())
-        except Exception:  # the page must not end a run
-            _log.warning("the page is not served any more", exc_info=True)
-
-    async def _serve(self) -> None:
-        serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
-        while not self._server.started and not serving.done():
-            await asyncio.sleep(0.01)
-        if not self._server.should_exit:  # else uvicorn may have closed the socket
-            self._socket.listen(_WAITING_TO_BE_ACCEPTED)  # what does not fit is tried again after a second
-        await serving
-
-
-def _resolved(host: str, port: int) -> tuple[tuple[socket.AddressFamily, tuple[object, ...]], bool]:
-    """Return the family and the address to listen on, and whether it is loopback."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
-        raise ConfigError(
-            f"topology.ui.host is {host!r}, which is not known: {error.strerror}. Name this machine, or one of its "
-            "addresses.",
-            key="topology.ui.host",
-        ) from error
-    family, _, _, _, address = found[0]
-    return (family, address), ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback
 
 
 def _check_token(host: str, token: Secret | None, *, is_loopback: bool, actions: bool) -> None:
@@ -232,21 +166,3 @@ def _check_token(host: str, token: Secret | None, *, is_loopback: bool, actions:
             f"the token of the page has less than {_SHORTEST_TOKEN} characters. Make one with: openssl rand -hex 32",
             key="topology.ui.tokenEnv",
         )
-
-
-def _listening(address: tuple[socket.AddressFamily, tuple[object, ...]], host: str, port: int) -> socket.socket:
-    family, place = address
-    # With the protocol, the event loop sends what it has at once. Without, an answer may wait 40 ms for an ACK.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
-        listening.listen()
-    except OSError as error:
-        listening.close()
-        raise ConfigError(
-            f"the page cannot be shown on port {port} of {host}: {error.strerror}. Set topology.ui.port, or --ui-port, "
-            "to a port that is free.",
-            key="topology.ui.port",
-        ) from error
-    return listening

@@ -3,7 +3,7 @@
 Keys with the same canonical form are the same key. They are equal in Python too, with two exceptions: all NaNs are one
 key, and the two instants of a repeated hour are two keys. But Python's equality across numeric types does not apply:
 `1`, `1.0`, `True` and `Decimal(1)` are four keys, also in tuples. A grouping sends all four to one task. See
-docs/concepts.md.
+docs/concepts_reference.md.
 """
 
 import datetime as dt

@@ -6,7 +6,7 @@ import pytest
 
 from anchorbolt.cli.places import open_place
 from anchorbolt.errors import ConfigError
-from anchorbolt.files.remote_folder import RemoteFolder
+from anchorbolt.files.worker_locations import RemoteFolder
 from tests.cli.conftest import count_words, invoke, write_conf
 
 NOBODY = "hdfs://127.0.0.1:1/x"

@@ -37,7 +37,7 @@ def state_of(conf: Mapping[str, Any], component: str, name: str = NAME) -> tuple
 def lost_and_twice(folder: Path, conf: Mapping[str, Any], waves: Sequence[Sequence[str]]) -> tuple[int, int]:
     """Count what is missing, and what is there too often, among the words counted and the rows of the sink."""
     counted = Counter(state_of(conf, "count")[0])
-    rows, wanted_rows = Counter(_rows(folder)), Counter(expected_rows(waves))
+    rows, wanted_rows = Counter(rows_in(folder)), Counter(expected_rows(waves))
     wanted = expected_counts(waves)
     lost = (wanted - counted).total() + (wanted_rows - rows).total()
     return lost, (counted - wanted).total() + (rows - wanted_rows).total()
@@ -57,7 +57,7 @@ def differences(
         found.append(f"the lengths are {lengths}, not {wanted}")
     if leftovers and tidy:
         found.append(f"{', '.join(leftovers)} keep leftovers of dead attempts")
-    rows = _rows(folder)
+    rows = rows_in(folder)
     if rows != expected_rows(waves):
         found.append(f"the sink has {len(rows)} rows that are not the {len(expected_rows(waves))} expected")
     rounds = [path.name for path in (folder / "checkpoint" / "anchorbolt" / "outbox").iterdir()]
@@ -66,7 +66,7 @@ def differences(
     return found
 
 
-def _rows(folder: Path) -> list[tuple[int, str, int]]:
+def rows_in(folder: Path) -> list[tuple[int, str, int]]:
     """Return what the sink holds: the wave, the word, and its count then; sorted."""
     return sorted(
         (int(path.name.split("-")[1]), row["word"], row["count"])

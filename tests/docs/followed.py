@@ -32,11 +32,11 @@ FOLLOWED = {
     "docs/testing.md": Followed(
         ("visits.py", "test_visits.py", "names.py", "test_names.py", "test_redis.py", "test_crashes.py")
     ),
-    "docs/reliability.md": Followed(("folder_words.py", "test_folder_words.py"), ("Dead letters",)),
+    "docs/reliability.md": Followed(("folder_words.py", "test_folder_words.py")),
     "docs/transactional.md": Followed(
         (
-            *("global_count.py", "test_global_count.py", "queue_spout.py", "order_totals.py", "test_order_totals.py"),
-            *("queue_words.py", "test_queue_words.py"),
+            *("global_count.py", "test_global_count.py", "order_totals.py", "test_order_totals.py"),
+            *("queue_spout.py", "queue_words.py", "test_queue_words.py"),
         )
     ),
     "docs/custom_provider.md": Followed(("test_postgres.py",), ("Run a job with it",)),

@@ -84,7 +84,7 @@ def can_be_for(point: FaultPoint) -> str:
 
 
 def test_the_tables_for_storms_users_name_every_method_for_spouts_and_bolts() -> None:
-    page = text_of("docs/reliability.md")
+    page = text_of("docs/reliability_reference.md")
     columns = [line.split("|")[2] for line in page.partition("## From Storm")[2].splitlines() if line.count("|") == 4]
     named = set(re.findall(r"`(\w+)\(", "".join(columns)))
     for_the_engine = {"begin", "flush", "mark", "take"}
@@ -100,7 +100,7 @@ def test_the_tables_for_storms_users_name_every_method_for_spouts_and_bolts() ->
 
 
 def test_the_signatures_for_storms_users_are_those_of_the_collectors() -> None:
-    page = text_of("docs/reliability.md").replace('"default"', "'default'")
+    page = text_of("docs/reliability_reference.md").replace('"default"', "'default'")
     for kind in (SpoutOutputCollector, OutputCollector, BasicOutputCollector):
         for method in (kind.emit, kind.emit_direct):
             parameters = list(inspect.signature(method).parameters.values())[1:]
@@ -120,7 +120,7 @@ def test_the_examples_for_storms_bytes_print_what_the_page_shows(capsys: pytest.
 
 
 def test_the_bolt_with_ticks_emits_its_total() -> None:
-    [bolt] = [block.text for block in Page("docs/reliability.md").blocks if "is_tick" in block.text]
+    [bolt] = [block.text for block in Page("docs/reliability_reference.md").blocks if "is_tick" in block.text]
     names: dict[str, Any] = {"BaseStatefulBolt": BaseStatefulBolt}
     exec(bolt, names)
     captured, clock = TupleCapture(), ManualClock()

@@ -56,7 +56,7 @@ def test_the_source_and_the_sink_for_kafka_make_a_topology(monkeypatch: pytest.M
 
 def test_the_transactional_spout_for_kafka_makes_a_topology(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLICKS_JAAS", "j")
-    spout = fragment("docs/transactional.md", "spout = KafkaTransactionalSpout(").spout
+    spout = fragment("docs/transactional_reference.md", "spout = KafkaTransactionalSpout(").spout
     builder = TransactionalTopologyBuilder("t", "clicks", spout)
     builder.set_bolt("out", TupleCapture()).global_grouping("clicks")
     assert set(builder.build_topology().components) == {"clicks", "out"}
@@ -64,7 +64,7 @@ def test_the_transactional_spout_for_kafka_makes_a_topology(monkeypatch: pytest.
 
 def test_the_stateful_committer_counts() -> None:
     page = fragment(
-        "docs/transactional.md", "class CountInState", BaseStatefulBolt=BaseStatefulBolt, Committer=Committer
+        "docs/transactional_reference.md", "class CountInState", BaseStatefulBolt=BaseStatefulBolt, Committer=Committer
     )
     spout = MemoryTransactionalSpout({0: [(2,), (3,)]}, ["count"], 1)
     builder = TransactionalTopologyBuilder("t", "in", spout)

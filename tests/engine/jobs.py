@@ -1,17 +1,19 @@
 """Small topologies that the engines' tests run, and plain Python computations of their results."""
 
-from __future__ import annotations
-
 import os
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.base import Bolt
+from anchorbolt.engine import WaveReport
 from anchorbolt.errors import FaultInjected
 from anchorbolt.faults.points import FaultPoint, PointReached
+from anchorbolt.run.handle import RunHandle
+from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.spouts import Spout, StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
@@ -21,27 +23,32 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 
-if TYPE_CHECKING:
-    from anchorbolt.engine import LocalCluster, RunHandle
-
 NO_RETRIES = {"topology.max.batch.retries": 0}
 BEFORE_THE_DECISION = [*FaultPoint][: [*FaultPoint].index(FaultPoint.DECIDED)]
 
 
-class RichBolt(BaseRichBolt):
-    """Keeps its collector, and declares `fields`."""
+class Fields:
+    """A component that declares `fields`."""
 
     fields: tuple[str, ...] = ()
-
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         if self.fields:
             declarer.declare(*self.fields)
 
 
-class StatefulBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
+class BasicBolt(Fields, BaseBasicBolt):
+    """Declares `fields`."""
+
+
+class RichBolt(Fields, BaseRichBolt):
+    """Keeps its collector, and declares `fields`."""
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+
+class StatefulBolt(Fields, BaseStatefulBolt[KeyValueState[Any, Any]]):
     """Keeps its collector and its state, and counts the tuples by their first value."""
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
@@ -161,7 +168,7 @@ def diamond(
     builder.set_bolt("count", CountWords(), count).fields_grouping("split", "word")
     builder.set_bolt("letters", FirstLetter(), letters).shuffle_grouping("split", stream="long")
     builder.set_bolt("scale", Scale(), scale).shuffle_grouping("count")
-    (builder.set_bolt("total", Total(), total).fields_grouping("scale", "letter").fields_grouping("letters", "letter"))
+    builder.set_bolt("total", Total(), total).fields_grouping("scale", "letter").fields_grouping("letters", "letter")
     return builder.create_topology(name)
 
 
@@ -190,6 +197,28 @@ def one_bolt(bolt: Bolt, spout: Any, parallelism: int = 1, *, id: str = "bolt", 
     return builder.create_topology(name)
 
 
+def chain(name: str, components: Mapping[str, Any]) -> Topology:
+    """A spout and bolts in a row, by their ids.
+
+    A component may be in a tuple with its parallelism, and a bolt with the field that groups its input; without a
+    field, the input is shuffled.
+    """
+    builder = TopologyBuilder()
+    before = ""
+    for id, given in components.items():
+        component, *options = given if isinstance(given, tuple) else (given,)
+        parallelism = next((each for each in options if isinstance(each, int)), 1)
+        fields = [each for each in options if isinstance(each, str)]
+        if not before:
+            builder.set_spout(id, component, parallelism)
+        elif fields:
+            builder.set_bolt(id, component, parallelism).fields_grouping(before, *fields)
+        else:
+            builder.set_bolt(id, component, parallelism).shuffle_grouping(before)
+        before = id
+    return builder.create_topology(name)
+
+
 def feeder(*batches: str | Sequence[str]) -> FeederSpout:
     """Return a spout of batches of sentences, or of one sentence each."""
     lines = [[batch] if isinstance(batch, str) else batch for batch in batches]
@@ -201,11 +230,44 @@ def words(*batches: str) -> FeederSpout:
     return FeederSpout(["word"], [[(word,) for word in batch.split()] for batch in batches])
 
 
-def run(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any] | None = None) -> RunHandle:
-    """Run a topology until its source is empty."""
-    handle = cluster.submit(topology, conf)
+def kept_in(folder: Path) -> dict[str, Any]:
+    """Return the settings of a run whose state and checkpoints are below a folder."""
+    return {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(folder / "state")},
+        "topology.checkpoint.location": str(folder / "checkpoint"),
+    }
+
+
+def finished(
+    topology: Topology, conf: Mapping[str, Any] | None = None, *, cluster: LocalCluster | None = None, **options: Any
+) -> RunHandle:
+    """Run a topology in this process until its source is empty."""
+    handle = (cluster or LocalCluster()).submit(topology, conf, **options)
     assert handle.await_termination(60)
     return handle
+
+
+def run(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any] | None = None) -> RunHandle:
+    """Run a topology until its source is empty."""
+    return finished(topology, conf, cluster=cluster)
+
+
+class Committed:
+    """The txids that a run has committed, as the listener of its waves."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.txids: list[int] = []
+
+    def __call__(self, report: WaveReport) -> None:
+        with self._changed:
+            self.txids.append(report.txid)
+            self._changed.notify_all()
+
+    def wait_for(self, waves: int, timeout: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.txids) >= waves, timeout)
 
 
 class Strikes:

@@ -1,15 +1,23 @@
 """Machines that share nothing but the network and what a test names; one that is killed comes back empty."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import StartMachines
-from tests.environment.test_servers import is_running
 from tests.servers.isolated_cluster import descendants
 from tests.servers.machine_init import __file__ as init
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_machines_share_only_what_is_named_and_a_killed_one_comes_back_empty(

@@ -13,18 +13,11 @@ pytestmark = pytest.mark.thorough
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tools"))
 
-import chromium_program  # noqa: E402 (the tools are scripts, not a package)
-import hbase_artefacts  # noqa: E402
-import hdfs_artefacts  # noqa: E402
+import hbase_artefacts  # noqa: E402 (the tools are scripts, not a package)
 import java_runtime  # noqa: E402
-import kafka_artefacts  # noqa: E402
 import maven_jars  # noqa: E402
-import other_systems  # noqa: E402
-import postgres_program  # noqa: E402
-import s3_artefacts  # noqa: E402
 from progress import SetUpError  # noqa: E402
 from record import Record  # noqa: E402
-from virtual_environment import without_packages  # noqa: E402
 
 JAVA = """\
 #!/bin/sh
@@ -48,12 +41,6 @@ def make_java(home: Path, version: str, modules: str = "java.base@1 jdk.incubato
     return make_program(home / "bin" / "java", script)
 
 
-def test_what_is_no_java_is_none(tmp_path: Path) -> None:
-    assert java_runtime.inspect(tmp_path / "missing") is None
-    assert java_runtime.inspect("/bin/true") is None
-    assert java_runtime.inspect(make_java(tmp_path, "1.8")) == java_runtime.Java(tmp_path, 8, True)
-
-
 def test_an_installed_java_that_is_unsuitable_gives_way_to_the_next(tmp_path: Path) -> None:
     old, new = make_java(tmp_path / "old", "11"), make_java(tmp_path / "new", "21")
     found = java_runtime.installed_java([str(old.parent.parent), str(new)])
@@ -72,12 +59,6 @@ def test_a_java_without_the_optional_module_is_started_without_asking_for_it(tmp
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", "Main", "$HOME", ""]
     said = subprocess.run([str(home / "bin" / "java"), *arguments], capture_output=True, text=True, check=True)
     assert said.stdout.splitlines() == ["-Xmx1g", "-cp", "a b:*", "Main", "$HOME", ""]
-
-
-def test_packages_are_taken_out_of_a_lock_with_their_hashes() -> None:
-    spark = "py4j==1 \\\n    --hash=a\n    # via pyspark\npyspark==4 ; x \\\n    --hash=b\n"
-    others = "# made by\n", "rich==1 \\\n    --hash=c\n"
-    assert without_packages(spark.join(others), ("pyspark", "py4j")) == "".join(others)
 
 
 def test_the_locks_name_no_registry_and_hold_every_direct_dependency() -> None:
@@ -159,30 +140,6 @@ def test_jars_that_are_not_the_pinned_ones_are_named_and_not_kept(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("each_list", "main"),
-    [
-        (hbase_artefacts.JARS, {"hbase-server-2.4.17.jar", "hbase-thrift-2.4.17.jar"}),
-        (kafka_artefacts.BROKER, {"kafka_2.13-4.1.0.jar"}),
-        (kafka_artefacts.CONNECTOR, {"spark-sql-kafka-0-10_2.13-4.2.0.jar", "kafka-clients-3.9.2.jar"}),
-        (hdfs_artefacts.JARS, {"hadoop-hdfs-3.4.2.jar"}),
-        (s3_artefacts.CLIENT, {"hadoop-aws-3.5.0.jar", "s3-2.35.4.jar"}),
-        (other_systems.STORM, {"storm-server-2.8.3.jar", "storm-redis-2.8.3.jar"}),
-    ],
-)
-def test_a_list_of_jars_is_complete_and_names_its_own_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each_list: maven_jars.JarList, main: set[str]
-) -> None:
-    jars = each_list.pinned()
-    assert main < {each.file for each in jars}
-    assert all(len(each.sha256) == 64 for each in jars)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert each_list.cached() is None
-    each_list.place().mkdir(parents=True)
-    assert each_list.cached() == each_list.place()
-    assert each_list.place().is_relative_to(tmp_path)
-
-
 def test_a_machine_that_cannot_have_hbase_is_set_up_without_it_and_in_ci_that_fails(
     tmp_path: Path, maven: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -194,32 +151,3 @@ def test_a_machine_that_cannot_have_hbase_is_set_up_without_it_and_in_ci_that_fa
     maven.setenv("CI", "true")
     with pytest.raises(SetUpError, match="hbase-server"):
         hbase_artefacts.ensure(None, log=tmp_path / "log")
-
-
-def make_postgres(directory: Path, says: str, *, initdb: bool = True) -> Path:
-    for name in ("postgres", "initdb") if initdb else ("postgres",):
-        make_program(directory / name, f"#!/bin/sh\necho '{says}'\n")
-    return directory / "postgres"
-
-
-def test_the_newest_postgres_that_has_its_initdb_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(postgres_program, "_MORE_PLACES", (f"{tmp_path}/*",))
-    assert postgres_program.find() is None
-    make_postgres(tmp_path / "a", "postgres (PostgreSQL) 9.6.1")
-    make_postgres(tmp_path / "b", "postgres (PostgreSQL) 18.0", initdb=False)
-    assert postgres_program.find() is None
-    newest = make_postgres(tmp_path / "c", "postgres (PostgreSQL) 16.3")
-    make_postgres(tmp_path / "d", "postgres (PostgreSQL) 13.1")
-    assert postgres_program.find() == str(newest)
-
-
-def test_a_browser_of_any_of_its_names_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(chromium_program, "is_root_on_debian", lambda: False)
-    with pytest.raises(SetUpError, match="chromium"):
-        chromium_program.ensure(Record())
-    make_program(tmp_path / "google-chrome", "#!/bin/sh\n")
-    record = Record()
-    chromium_program.ensure(record)
-    assert record.chromium == str(tmp_path / "google-chrome")

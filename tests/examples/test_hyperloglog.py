@@ -17,9 +17,9 @@ import yaml
 from anchorbolt.errors import StateRegressed
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.state import AttemptScope
-from anchorbolt.testing import CrashRunner, Fault, FaultPoint, FeederSpout, LocalCluster
+from anchorbolt.testing import CrashRunner, Fault, FaultPoint, FeederSpout
 from tests.conftest import StartRedis
-from tests.engine.jobs import write_lines
+from tests.engine.jobs import finished, write_lines
 from tests.examples.conftest import ROOT
 from tests.servers.redis_server import DURABLE, RedisServer
 from tests.support.certificates import Certificates
@@ -86,8 +86,7 @@ def test_on_the_local_cluster_it_equals_sketches_made_in_one_go(
     conf = conf_of(redis_database, tmp_path)
     assert set(written) <= set(conf)
     assert set(written[CONFIG]) == set(conf[CONFIG]), "the file that the README names has these keys"
-    handle = LocalCluster().submit(example("job").wire(spout), written | conf)
-    assert handle.await_termination(60)
+    finished(example("job").wire(spout), written | conf)
     with redis_database.client() as client:
         assert example("hyperloglog").read_pages(client, "hyperloglog", 2) == in_one_go(client, waves)
         assert leftovers(client) == []

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.testing import FeederSpout, LocalCluster
-from anchorbolt.topology import TopologyBuilder
+from anchorbolt.testing import FeederSpout
 from tests.cli.command import Command
+from tests.engine.jobs import chain, finished
 from tests.examples.conftest import EXAMPLES, LoadJob
 from tests.servers.kafka_server import KafkaServer
 from tests.servers.kafka_topics import KafkaTopics
@@ -21,12 +21,17 @@ def test_each_new_count_is_one_message_with_the_word_as_its_key(load_job: LoadJo
     target = topics.new(2)
     job = load_job("kafka_word_count")
     built = job.topology({"kafka.servers": kafka_server.servers, "kafka.output": target})
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", FeederSpout(["sentence"], [[("to be or",)], [("not to be",)]]))
-    builder.set_bolt("split", job.SplitSentence()).shuffle_grouping("sentences")
-    builder.set_bolt("count", job.WordCount(), parallelism=2).fields_grouping("split", "word")
-    builder.set_bolt("out", built.bolts["out"].bolt, parallelism=2).fields_grouping("count", "word")
-    assert LocalCluster().submit(builder.create_topology(target)).await_termination(60)
+    finished(
+        chain(
+            target,
+            {
+                "sentences": FeederSpout(["sentence"], [[("to be or",)], [("not to be",)]]),
+                "split": job.SplitSentence(),
+                "count": (job.WordCount(), 2, "word"),
+                "out": (built.bolts["out"].bolt, 2, "word"),
+            },
+        )
+    )
     messages = topics.read(target)
     rows = [json.loads(each.value or b"") for each in messages]
     assert Counter((row["word"], row["count"]) for row in rows) == Counter(

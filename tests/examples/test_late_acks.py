@@ -16,6 +16,7 @@ from anchorbolt.errors import SpoutError
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint, LocalCluster, ManualClock, TupleCapture
 from tests.cli.command import wait_until
 from tests.docs.pages import Page
+from tests.engine.jobs import finished
 from tests.examples.conftest import EXAMPLES, ROOT, LoadJob
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, QueueSpout, RichBolt
@@ -89,8 +90,7 @@ def test_an_order_waits_in_the_state_over_a_crash_and_both_are_acked_when_they_a
     assert ACKED == []
     QUEUES["orders"].append(("o1", (1, "apple")))  # its source delivers it again
     QUEUES["payments"].append(("p1", (1, 5)))
-    handle = cluster.submit(topology)
-    assert handle.await_termination(30)
+    handle = finished(topology, cluster=cluster)
     assert captured.tuples == [(1, "apple", 5)]
     assert handle.state("join") == {}
     assert (sorted(ACKED), FAILED) == (["o1", "p1"], [])
@@ -103,8 +103,7 @@ def test_a_joined_row_that_fails_is_joined_again_from_its_messages(load_job: Loa
     QUEUES["orders"].extend([("o1", (1, "apple")), ("o2", (2, "bread"))])
     QUEUES["payments"].extend([("p2", (2, 10)), ("p1", (1, 5))])
     conf = {"topology.fail.policy": policy}
-    handle = LocalCluster().submit(job.wire(orders(), payments(), FailsOnce()), conf)
-    assert handle.await_termination(30)
+    handle = finished(job.wire(orders(), payments(), FailsOnce()), conf)
     assert FAILS == []
     assert handle.state("join") == {}
     # One that waits since an earlier wave goes on waiting where the wave of the other one is run again without that.
@@ -137,8 +136,7 @@ def test_ten_readings_are_acked_with_their_sum_over_a_crash_and_not_before(load_
     assert captured.tuples == [("attic", 10)]
     acked = set(ACKED)
     QUEUES["readings"].extend(each for each in readings(0, 20) if each[0] not in acked)
-    handle = cluster.submit(topology)
-    assert handle.await_termination(30)
+    handle = finished(topology, cluster=cluster)
     assert captured.tuples == [("attic", 10), ("attic", 10)]
     assert handle.state("sums") == {}
     assert sorted(ACKED) == sorted(msg_id for msg_id, _ in readings(0, 20))

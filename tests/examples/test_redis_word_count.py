@@ -9,6 +9,7 @@ import pytest
 
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint, LocalCluster
 from tests.conftest import StartRedis
+from tests.engine.jobs import finished
 from tests.examples.conftest import EXAMPLES, LoadJob
 from tests.servers.redis_server import DURABLE, RedisServer
 
@@ -49,8 +50,7 @@ def test_each_entry_counts_once_and_none_stays_pending(
         for entries in (CAPACITY, 10):
             counts += add_sentences(client, entries)
             client.xadd(STREAM, {"other": "without the field of the job"})
-            handle = cluster.submit(load_job("redis_word_count").topology(conf))
-            assert handle.await_termination(60)
+            handle = finished(load_job("redis_word_count").topology(conf), cluster=cluster)
             assert handle.state("count") == counts
             assert client.xpending(STREAM, GROUP)["pending"] == 0
     assert written_to(tmp_path / "out") == rows_of(counts)

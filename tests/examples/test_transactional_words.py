@@ -10,6 +10,7 @@ import pytest
 
 from anchorbolt.errors import TopologyError
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint, LocalCluster
+from tests.engine.jobs import finished
 from tests.examples.conftest import EXAMPLES
 
 EXAMPLE = EXAMPLES / "transactional_words"
@@ -51,7 +52,7 @@ def test_both_databases_are_exact_while_files_and_lines_are_added(
     cluster = LocalCluster()
     for partition, lines in ((0, LINES), (1, LINES[:77]), (0, LINES[:3]), (2, [])):
         append(tmp_path / "in", partition, lines)
-        assert cluster.submit(example("job").topology(conf_of(tmp_path))).await_termination(60)
+        finished(example("job").topology(conf_of(tmp_path)), cluster=cluster)
         check(example, tmp_path, monkeypatch)
 
 
@@ -69,8 +70,7 @@ def test_a_try_that_failed_between_the_two_databases_counts_once(
     monkeypatch.setattr(job.UpdateBuckets, "finish_batch", finish_batch)
     append(tmp_path / "in", 0, LINES * 5)
     append(tmp_path / "in", 1, LINES)
-    handle = LocalCluster().submit(job.topology(conf_of(tmp_path)))
-    assert handle.await_termination(60)
+    handle = finished(job.topology(conf_of(tmp_path)))
     assert {report.txid: report.rounds for report in handle.reports} == {1: 1, 2: 2, 3: 1}
     check(example, tmp_path, monkeypatch)
 
@@ -83,7 +83,7 @@ def test_an_incomplete_line_waits_for_its_end(
     for text in ("or", " not\n"):
         with (tmp_path / "in" / "0.txt").open("a") as file:
             file.write(text)
-        assert cluster.submit(example("job").topology(conf_of(tmp_path))).await_termination(60)
+        finished(example("job").topology(conf_of(tmp_path)), cluster=cluster)
     check(example, tmp_path, monkeypatch)
 
 
@@ -91,11 +91,11 @@ def test_a_file_that_is_gone_is_refused(example: Callable[[str], Any], tmp_path:
     append(tmp_path / "in", 0, LINES)
     append(tmp_path / "in", 1, LINES)
     cluster, topology = LocalCluster(), example("job").topology(conf_of(tmp_path))
-    assert cluster.submit(topology).await_termination(60)
+    finished(topology, cluster=cluster)
     (tmp_path / "in" / "1.txt").unlink()
     append(tmp_path / "in", 0, ["one more"])
     with pytest.raises(TopologyError) as raised:
-        cluster.submit(topology).await_termination(60)
+        finished(topology, cluster=cluster)
     assert raised.value.component == "lines"
 
 

@@ -108,6 +108,8 @@ class RichBolt(PlainBolt):
 class Pairs(StatefulBolt):
     """Joins the first two tuples of an id, keeps the first one's handle in its state, and acks both."""
 
+    fields = ("word", "sum")
+
     def execute(self, tup: Any) -> None:
         waiting = self.state.get(tup["id"])
         if waiting is None:
@@ -118,9 +120,6 @@ class Pairs(StatefulBolt):
         self.state.delete(tup["id"])
         self.collector.ack(handle)
         self.collector.ack(tup)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word", "sum")
 
 
 def letters_in(folder: Path) -> list[dict[str, Any]]:

@@ -12,10 +12,9 @@ from anchorbolt.bolts import BaseBasicBolt, OutputCollector
 from anchorbolt.errors import BoltError, CollectorClosed
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.streams.declaration import StreamDeclaration
-from anchorbolt.testing import FeederSpout, LocalCluster
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import StatefulBolt
-from tests.reliability import jobs
+from tests.engine.jobs import Fields, StatefulBolt, chain, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
 MANY = 5000  # several blobs
@@ -32,7 +31,6 @@ KEPT: list[tuple[Any, Any]] = []  # collectors and tuples
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    jobs.forget()
     ERRORS.clear()
     KEPT.clear()
 
@@ -91,8 +89,7 @@ class OnThreads(Declares, RichBolt):
 @pytest.mark.parametrize("call", CALLS)
 def test_each_call_on_a_thread_that_stays_is_refused(source: str, call: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "anchorbolt"):
-        handle = LocalCluster().submit(passed(OnThreads(call, lasting=True), source))
-        assert handle.await_termination(60)
+        handle = finished(passed(OnThreads(call, lasting=True), source))
     assert handle.state("count") == {f"w{number}": 1 for number in range(MANY)}
     assert len(ERRORS) == MANY
     assert {(error.component, error.call) for error in ERRORS} == {("pass", call)}
@@ -103,7 +100,7 @@ def test_each_call_on_a_thread_that_stays_is_refused(source: str, call: str, cap
 @pytest.mark.parametrize("source", ["feeder", "rich"])
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_on_a_thread_that_ends_in_execute_is_refused_the_first_time(source: str, call: str) -> None:
-    assert LocalCluster().submit(passed(OnThreads(call, lasting=False), source)).await_termination(60)
+    finished(passed(OnThreads(call, lasting=False), source))
     assert len(ERRORS) == 1
 
 
@@ -120,7 +117,7 @@ class KeepsBasic(Declares, BaseBasicBolt):
 
 @pytest.mark.parametrize("source", ["feeder", "rich"])
 def test_each_call_after_execute_is_refused(source: str) -> None:
-    assert LocalCluster().submit(passed(Keeps(), source)).await_termination(60)
+    finished(passed(Keeps(), source))
     for call in CALLS.values():
         with pytest.raises(CollectorClosed):
             call(*KEPT[-1])
@@ -128,7 +125,7 @@ def test_each_call_after_execute_is_refused(source: str) -> None:
 
 @pytest.mark.parametrize("source", ["feeder", "rich"])
 def test_an_emit_of_a_basic_bolt_after_execute_is_refused(source: str) -> None:
-    assert LocalCluster().submit(passed(KeepsBasic(), source)).await_termination(60)
+    finished(passed(KeepsBasic(), source))
     with pytest.raises(CollectorClosed):
         KEPT[-1][0].emit(("late",))
     with pytest.raises(CollectorClosed):
@@ -136,6 +133,8 @@ def test_an_emit_of_a_basic_bolt_after_execute_is_refused(source: str) -> None:
 
 
 class EmitsIn(StatefulBolt):
+    fields = ("word", "count")
+
     def __init__(self, hook: str) -> None:
         self.hook = hook
 
@@ -154,33 +153,27 @@ class EmitsIn(StatefulBolt):
         if hook == self.hook:
             self.collector.emit((hook, 1), anchors=())
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word", "count")
-
 
 def emits_in(hook: str) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", FeederSpout(["word"], [[("a",)]]))
-    builder.set_bolt("emits", EmitsIn(hook)).shuffle_grouping("in")
-    builder.set_bolt("count", StatefulBolt()).shuffle_grouping("emits")
-    return builder.create_topology("calls")
+    return chain("calls", {"in": FeederSpout(["word"], [[("a",)]]), "emits": EmitsIn(hook), "count": StatefulBolt()})
 
 
 def test_what_is_emitted_in_prepare_would_be_lost_and_is_refused() -> None:
     with pytest.raises(BoltError, match="CollectorClosed") as raised:
-        LocalCluster().submit(emits_in("prepare"), {"topology.max.batch.retries": 0}).await_termination(60)
+        finished(emits_in("prepare"), {"topology.max.batch.retries": 0})
     assert 'self.emit_in("prepare")' in raised.value.user_traceback
 
 
 @pytest.mark.parametrize("hook", ["init_state", "pre_prepare"])
 def test_what_is_emitted_in_hooks_of_a_wave_counts(hook: str) -> None:
-    handle = LocalCluster().submit(emits_in(hook))
-    assert handle.await_termination(60)
+    handle = finished(emits_in(hook))
     assert handle.state("count")[hook] == 1
 
 
-class CallsBack(BaseRichSpout):
+class CallsBack(Fields, BaseRichSpout):
     """Its client calls back on a thread of its own, in `next_tuple` and after `close`."""
+
+    fields = ("word",)
 
     def open(self, conf: Any, context: Any, collector: Any) -> None:
         self.collector, self.pool, self.emits = collector, ThreadPoolExecutor(1), 0
@@ -195,16 +188,9 @@ class CallsBack(BaseRichSpout):
         self.pool.shutdown()
         KEPT.append((self.collector, None))
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
-
 
 def test_a_spout_emits_only_in_its_methods() -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", CallsBack())
-    builder.set_bolt("count", StatefulBolt()).shuffle_grouping("in")
-    handle = LocalCluster().submit(builder.create_topology("calls"))
-    assert handle.await_termination(60)
+    handle = finished(chain("calls", {"in": CallsBack(), "count": StatefulBolt()}))
     assert handle.state("count") == {"w0": 1, "w1": 1, "w2": 1}
     assert [(error.component, error.call) for error in ERRORS] == [("in", "emit")] * 3
     assert "queue.Queue" in ERRORS[0].message

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from typer.testing import CliRunner
 
-from anchorbolt.bolts import BaseRichBolt
 from anchorbolt.cli.main import app
 from anchorbolt.errors import TopologyError
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import StatefulBolt
+from tests.engine.jobs import Fields, RichBolt, StatefulBolt
 
 SPOUTS = ("first", "second")
 POINTS = [
@@ -50,7 +49,9 @@ class Broker:
 BROKERS: list[Broker] = []
 
 
-class Source(BaseRichSpout):
+class Source(Fields, BaseRichSpout):
+    fields = ("word",)
+
     stable_message_ids = True
 
     def __init__(self, name: str) -> None:
@@ -75,22 +76,15 @@ class Source(BaseRichSpout):
     def fail(self, msg_id: Any) -> None:
         self.emitted.discard(msg_id)
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
 
-
-class Checks(BaseRichBolt):
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
+class Checks(RichBolt):
+    fields = ("word",)
 
     def execute(self, tup: Any) -> None:
         if tup["word"].startswith("bad") and BROKERS[0].is_poisoned:
             raise ValueError(tup["word"])
         self.collector.emit((tup["word"],), anchors=tup)
         self.collector.ack(tup)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
 
 
 class Count(StatefulBolt):
@@ -112,10 +106,6 @@ class Count(StatefulBolt):
 
 class Also(StatefulBolt):
     """Counts words too, in the runs that have it."""
-
-    def execute(self, tup: Any) -> None:
-        self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
-        self.collector.ack(tup)
 
 
 class Runs(RuleBasedStateMachine):

@@ -18,12 +18,15 @@ from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.util.retry import NO_RETRY
+from tests.engine.jobs import chain, finished, kept_in
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt, letters_in
 from tests.servers.redis_server import RedisServer
 
 
 class Checks(RichBolt):
     """Passes on words; raises on "raise", fails "fail", and ends its process on "die"."""
+
+    fields = ("word",)
 
     def execute(self, tup: Any) -> None:
         if tup["word"].startswith("raise"):
@@ -36,16 +39,9 @@ class Checks(RichBolt):
         self.collector.emit((tup["word"],), anchors=tup)
         self.collector.ack(tup)
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
-
 
 def checking(spout: Any) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout)
-    builder.set_bolt("checks", Checks(), parallelism=2).shuffle_grouping("in")
-    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
-    return builder.create_topology("checking")
+    return chain("checking", {"in": spout, "checks": (Checks(), 2), "count": (Count(), 2, "word")})
 
 
 @pytest.mark.parametrize("poison", ["raise", "fail"])
@@ -53,8 +49,7 @@ def test_a_message_that_fails_too_often_becomes_a_dead_letter_and_is_acked(poiso
     words = ["a", f"{poison} 1", "b", "a", f"{poison} 2"]
     MESSAGES.extend((number, (word,)) for number, word in enumerate(words))
     conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.max.tuple.retries": 2}
-    handle = LocalCluster().submit(checking(QueueSpout("word")), conf)
-    assert handle.await_termination(60)
+    handle = finished(checking(QueueSpout("word")), conf)
     assert handle.state("count") == {"a": 2, "b": 1}
     assert sorted(ACKED) == list(range(5))
     assert sorted(FAILED) == [1, 1, 4, 4]
@@ -70,8 +65,7 @@ def test_a_message_that_fails_too_often_becomes_a_dead_letter_and_is_acked(poiso
 def test_dead_letters_are_logged_and_counted_apart_from_acks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     MESSAGES.extend([(1, ("a",)), (2, ("fail",)), (3, ("b",))])
     conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.max.tuple.retries": 1}
-    handle = LocalCluster().submit(checking(QueueSpout("word")), conf)
-    assert handle.await_termination(60)
+    handle = finished(checking(QueueSpout("word")), conf)
     totals = {
         name: sum(sum(getattr(report, name).values()) for report in handle.reports)
         for name in ("messages_acked", "messages_failed", "dead_letters")
@@ -90,9 +84,6 @@ def test_a_message_that_times_out_too_often_is_left_out_when_it_comes_again(tmp_
             if not tup["word"].startswith("forget"):
                 super().execute(tup)
 
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("forgets", Forgets()).shuffle_grouping("in")
     MESSAGES.extend([(1, ("forget",)), (2, ("a",))])
     conf = {
         "topology.dead.letter": str(tmp_path / "dead"),
@@ -100,7 +91,7 @@ def test_a_message_that_times_out_too_often_is_left_out_when_it_comes_again(tmp_
         "topology.message.timeout.secs": 1,
         "topology.state.checkpoint.interval.ms": 100,
     }
-    assert LocalCluster().submit(builder.create_topology("forgets"), conf).await_termination(60)
+    finished(chain("forgets", {"in": QueueSpout("word"), "forgets": Forgets()}), conf)
     assert (sorted(ACKED), FAILED) == ([1, 2], [1, 1])
     [letter] = letters_in(tmp_path / "dead")
     assert (letter["values"], letter["component"], letter["tries"]) == (["forget"], "", 2)
@@ -110,8 +101,7 @@ def test_a_message_that_times_out_too_often_is_left_out_when_it_comes_again(tmp_
 def test_a_row_of_a_stream_spout_on_which_a_bolt_raises_becomes_a_dead_letter(tmp_path: Path) -> None:
     batches = [[("a",), ("raise 1",), ("b",)], [("raise 2",), ("a",), ("raise 3",)]]
     conf = {"topology.dead.letter": str(tmp_path / "dead")}
-    handle = LocalCluster().submit(checking(FeederSpout(["word"], batches)), conf)
-    assert handle.await_termination(60)
+    handle = finished(checking(FeederSpout(["word"], batches)), conf)
     assert handle.state("count") == {"a": 2, "b": 1}
     letters = letters_in(tmp_path / "dead")
     assert sorted(each["values"] for each in letters) == [["raise 1"], ["raise 2"], ["raise 3"]]
@@ -132,10 +122,9 @@ def test_on_spark_rows_of_a_stream_and_messages_become_dead_letters_in_one_topol
     builder.set_bolt("checks", Checks(), parallelism=2).shuffle_grouping("in").shuffle_grouping("lines")
     builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
     conf = {
+        **kept_in(tmp_path),
         "topology.dead.letter": str(tmp_path / "dead"),
         "topology.max.tuple.retries": 0,
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
         "topology.state.checkpoint.interval.ms": 100,
     }
     handle = SparkCluster(spark).submit(builder.create_topology("mixed"), conf, until_empty=True)
@@ -160,21 +149,17 @@ def test_more_than_the_most_dead_letters_in_a_wave_end_the_run_as_before(spout: 
     }
     source: Any = FeederSpout(["word"], [words]) if spout == "feeder" else AllAtOnce("word")
     with pytest.raises(BoltError) as raised:
-        LocalCluster().submit(checking(source), conf).await_termination(60)
+        finished(checking(source), conf)
     assert raised.value.component == "checks"
     assert letters_in(tmp_path / "dead") == []
     assert (ACKED, FAILED) == ([], [])
 
 
 def test_messages_that_are_tried_again_do_not_count_for_the_most_dead_letters_of_a_wave(tmp_path: Path) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", AllAtOnce("word"))
-    builder.set_bolt("checks", RaisesAtFirst()).shuffle_grouping("in")
     words = list("abcde")
     MESSAGES.extend((word, (word,)) for word in words)
     conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.dead.letter.max.per.wave": 2}
-    handle = LocalCluster().submit(builder.create_topology("again"), conf)
-    assert handle.await_termination(60)
+    handle = finished(chain("again", {"in": AllAtOnce("word"), "checks": RaisesAtFirst()}), conf)
     assert sorted(ACKED) == words
     assert letters_in(tmp_path / "dead") == []
     # The round in which a bolt raised, the one that found all such tuples, and the one without them.
@@ -193,16 +178,13 @@ def test_a_wave_with_too_many_dead_letters_is_not_run_without_them(
                 file.write("x")
             super().execute(tup)
 
-    builder = TopologyBuilder()
-    builder.set_spout("in", FeederSpout(["word"], [rows]))
-    builder.set_bolt("checks", Notes()).shuffle_grouping("in")
     conf = {
         "topology.dead.letter": str(tmp_path / "dead"),
         "topology.dead.letter.max.per.wave": 2,
         "topology.max.batch.retries": 1,
     }
     with pytest.raises(BoltError) as raised:
-        LocalCluster().submit(builder.create_topology("many"), conf).await_termination(60)
+        finished(chain("many", {"in": FeederSpout(["word"], [rows]), "checks": Notes()}), conf)
     assert "raise 0" in (raised.value.tuple_text or "")
     assert any("topology.dead.letter.max.per.wave" in record.getMessage() for record in caplog.records)
     # The first row, then all of them in the round that isolates, then the first row again.
@@ -219,13 +201,10 @@ class RaisesAtFirst(Checks):
 
 
 def test_the_texts_of_many_failures_are_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", AllAtOnce("word"))
-    builder.set_bolt("checks", RaisesAtFirst()).shuffle_grouping("in")
     words = [f"word{number:02}" for number in range(20)]
     MESSAGES.extend((word, (word,)) for word in words)
     conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.dead.letter.max.per.wave": 2}
-    assert LocalCluster().submit(builder.create_topology("again"), conf).await_termination(60)
+    finished(chain("again", {"in": AllAtOnce("word"), "checks": RaisesAtFirst()}), conf)
     assert (sorted(ACKED), sorted(FAILED)) == (words, words)
     texts = [record.getMessage() for record in caplog.records if " of spout 'in' failed" in record.getMessage()]
     assert len(texts) == len(words)
@@ -245,9 +224,8 @@ def test_a_function_gets_the_dead_letters_and_is_called_again_if_it_raised(tmp_p
     conf: Mapping[str, Any] = {"topology.dead.letter": keep}
     cluster, spout = LocalCluster(), FeederSpout(["word"], [[("a",), ("raise",)]])
     with pytest.raises(BoltError):
-        cluster.submit(checking(spout), conf).await_termination(60)
-    handle = cluster.submit(checking(spout), conf)
-    assert handle.await_termination(60)
+        finished(checking(spout), conf, cluster=cluster)
+    handle = finished(checking(spout), conf, cluster=cluster)
     assert handle.state("count") == {"a": 1}
     assert calls == [(0, [("raise",)])] * 2
 
@@ -267,9 +245,8 @@ def test_tuples_that_end_their_worker_are_found_by_halves(source: str, spark: An
     if source == "stream":
         spout = StreamSpout(lambda session: session.readStream.text(str(tmp_path / "in")), ["word"])
     conf = {
+        **kept_in(tmp_path),
         "topology.dead.letter": str(tmp_path / "dead"),
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
         "topology.state.checkpoint.interval.ms": 100,
     }
     handle = SparkCluster(spark).submit(checking(spout), conf, until_empty=True)
@@ -302,12 +279,7 @@ def test_what_fails_without_the_other_half_of_a_wave_is_no_dead_letter(spark: An
     builder.set_bolt("checks", Checks()).shuffle_grouping("in")
     builder.set_bolt("count", Count()).fields_grouping("checks", "word")
     builder.set_bolt("needs", NeedsAll()).shuffle_grouping("in")
-    conf = {
-        "topology.dead.letter": str(tmp_path / "dead"),
-        "topology.max.tuple.retries": 0,
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-    }
+    conf = {**kept_in(tmp_path), "topology.dead.letter": str(tmp_path / "dead"), "topology.max.tuple.retries": 0}
     handle = SparkCluster(spark).submit(builder.create_topology("needs"), conf, until_empty=True)
     assert handle.await_termination(200)
     assert [letter["values"] for letter in letters_in(tmp_path / "dead")] == [["die"]]
@@ -319,7 +291,7 @@ def test_a_redis_stream_gets_each_dead_letter_once(redis_server: RedisServer) ->
     config = {"jedisPoolConfig": {"port": redis_server.port}}
     conf = {"topology.dead.letter": f"redis-stream:{key}", "topology.state.provider.config": config}
     batches = [[("a",), ("raise 1",), ("raise 2",)], [("raise 3",)]]
-    assert LocalCluster().submit(checking(FeederSpout(["word"], batches)), conf).await_termination(60)
+    finished(checking(FeederSpout(["word"], batches)), conf)
     with redis.Redis(port=redis_server.port) as client:
         entries: Any = client.xrange(key)
         letters = [DeadLetter.from_json(fields[b"letter"].decode()) for _, fields in entries]

@@ -8,13 +8,13 @@ from unittest.mock import Mock
 import pytest
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.engine.local import levels
+from anchorbolt.engine.local import runner as levels
 from anchorbolt.engine.sources.rich_spouts import RichSpouts
 from anchorbolt.errors import Fenced
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.topology import Topology
+from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout
 
 
@@ -31,11 +31,9 @@ class FailsTheFirst(Pairs):
 
 
 def pairs(bolt: Pairs) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("id", "value", replay=False))
-    builder.set_bolt("pairs", bolt).fields_grouping("in", "id")
-    builder.set_bolt("count", Count()).fields_grouping("pairs", "word")
-    return builder.create_topology("twice")
+    return chain(
+        "twice", {"in": QueueSpout("id", "value", replay=False), "pairs": (bolt, "id"), "count": (Count(), "word")}
+    )
 
 
 def test_what_a_task_adds_to_the_trees_counts_once_if_its_prepare_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +46,7 @@ def test_what_a_task_adds_to_the_trees_counts_once_if_its_prepare_comes_twice(mo
 
     monkeypatch.setattr(levels, "_interleaved", twice)
     MESSAGES.extend([("a", (1, 10)), ("b", (1, 20))])
-    assert LocalCluster().submit(pairs(Pairs())).await_termination(60)
+    finished(pairs(Pairs()))
     assert (sorted(ACKED), FAILED) == (["a", "b"], [])
 
 
@@ -66,8 +64,7 @@ def test_a_message_fails_once_if_the_report_of_its_acker_comes_twice(monkeypatch
         if report.txid == 0:
             MESSAGES.append(("b", (1, 20)))
 
-    handle = LocalCluster().submit(pairs(FailsTheFirst()), on_wave=second)
-    assert handle.await_termination(60)
+    handle = finished(pairs(FailsTheFirst()), on_wave=second)
     assert (ACKED, FAILED) == (["b"], ["a"])
     assert handle.reports[0].tuples_in["pairs"] == 1
 

@@ -10,7 +10,8 @@ from anchorbolt.engine import RunHandle
 from anchorbolt.engine.sources import rich_spouts
 from anchorbolt.engine.sources.rich_spouts import RichSpouts
 from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.topology import Topology
+from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, told, wait_for
 
 LOOKS: list[str] = []  # at whether the spouts are idle, or drained: while there is no wave
@@ -49,10 +50,7 @@ def wait_for_looks(name: str) -> None:
 
 
 def counting(spout: QueueSpout, bolt: Any = None) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout)
-    builder.set_bolt("count", bolt or Count()).fields_grouping("in", "word")
-    return builder.create_topology("ends")
+    return chain("ends", {"in": spout, "count": (bolt or Count(), "word")})
 
 
 class Away(QueueSpout):
@@ -92,8 +90,7 @@ class Away(QueueSpout):
 @pytest.mark.parametrize("blocks", [False, True])
 def test_a_run_does_not_end_while_a_source_does_not_answer(blocks: bool) -> None:
     MESSAGES.extend([(1, ("a",)), (2, ("b",))])
-    handle = LocalCluster().submit(counting(Away(blocks=blocks)))
-    assert handle.await_termination(30)
+    handle = finished(counting(Away(blocks=blocks)))
     assert handle.state("count") == {"a": 1, "b": 1}
 
 

@@ -1,40 +1,28 @@
-"""How failures of messages are counted, and how messages that fail for good become dead letters."""
+"""How failures of messages are counted, and what a bolt can raise on a message or tuple that becomes a dead letter."""
 
+import json
+import logging
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anchorbolt.bolts import BaseBasicBolt, FailedException, ReportedFailedException
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk
-from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import TopologyBuilder
-from anchorbolt.tracking.failed_messages import FailedMessages
+from anchorbolt.testing import FeederSpout
+from anchorbolt.tracking.book import FailedMessages
 from anchorbolt.tracking.in_flight import InFlight
 from anchorbolt.tracking.settlements import FailedMessage, FailedTree, Settlement, failed_trees
-from tests.reliability import jobs
-from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
+from tests.engine.jobs import chain, finished
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, RichBolt
 
 IN = ("in", 0)
 
 
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
-
-
 def failed(*msg_ids: Any) -> dict[Any, Settlement]:
     return {IN: Settlement(failed=[FailedMessage(msg_id, "fails", 0, "no") for msg_id in msg_ids])}
-
-
-def test_a_message_is_dead_from_one_failure_more_than_its_retries_until_it_is_acked() -> None:
-    messages = FailedMessages(1, shared={"in"})
-    for expected in (False, True):
-        messages.settle(failed("a"))
-        assert messages.has_dead is expected
-        assert (messages.is_dead(IN, "a") is not None) is expected
-        assert messages.is_dead(IN, "b") is None
-    messages.settle({IN: Settlement(acked=["a"])})
-    assert not messages.has_dead
 
 
 def test_a_chunk_is_decoded_once_for_all_its_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,10 +57,108 @@ def test_the_messages_of_a_wave_are_not_looked_through_while_none_is_dead(monkey
     looked: list[Any] = []
     monkeypatch.setattr(InFlight, "leave_out", lambda self, is_dead: looked.append(is_dead))
     MESSAGES.extend((number, ("a",)) for number in range(5))
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("fails", Fails()).shuffle_grouping("in")
     conf = {"topology.dead.letter": lambda letters, txid: None, "topology.max.tuple.retries": 1}
-    assert LocalCluster().submit(builder.create_topology("none-dead"), conf).await_termination(60)
+    finished(chain("none-dead", {"in": QueueSpout("word"), "fails": Fails()}), conf)
     assert (sorted(FAILED), sorted(ACKED)) == (list(range(5)), list(range(5)))
     assert looked == []
+
+
+def check_word(word: str) -> None:
+    if word == "reported":
+        raise ReportedFailedException(word)
+    if word == "failed":
+        raise FailedException(word)
+
+
+class BasicCheck(BaseBasicBolt):
+    def execute(self, tup: Any, collector: Any) -> None:
+        check_word(tup["word"])
+
+
+class RichCheck(RichBolt):
+    def execute(self, tup: Any) -> None:
+        check_word(tup["word"])
+        self.collector.ack(tup)
+
+
+@pytest.mark.parametrize("policy", ["commit", "exclude"])
+@pytest.mark.parametrize("bolt", [BasicCheck(), RichCheck()], ids=["basic", "rich"])
+def test_a_reported_failure_fails_its_message_and_is_logged_and_counted(
+    bolt: Any, policy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    MESSAGES.extend(enumerate((word,) for word in ("good", "reported", "failed", "good")))
+    handle = finished(
+        chain("reported", {"in": QueueSpout("word", replay=False), "check_word": bolt}),
+        {"topology.fail.policy": policy},
+    )
+    assert (sorted(ACKED), sorted(FAILED)) == ([0, 3], [1, 2])
+    assert sum(report.errors_reported for report in handle.reports) == 1
+    [logged] = [record for record in caplog.records if record.name == "anchorbolt.bolts"]
+    assert logged.levelno == logging.ERROR
+    assert logged.exc_info is not None
+    _, error, traceback = logged.exc_info
+    assert isinstance(error, ReportedFailedException)
+    assert traceback is not None
+
+
+EXECUTED: list[str] = []  # by `NamesKeys`
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    EXECUTED.clear()
+
+
+class Exits(Count):
+    def execute(self, tup: Any) -> None:
+        if tup["word"] == "bad":
+            sys.exit("no more")
+        super().execute(tup)
+
+
+@pytest.mark.parametrize("source", ["feeder", "rich"])
+def test_a_tuple_on_which_a_bolt_exits_becomes_a_dead_letter(source: str, tmp_path: Path) -> None:
+    letter = run(source, Exits(), tmp_path)
+    assert (letter["values"], letter["component"]) == (["bad"], "count")
+    assert "SystemExit" in letter["reason"]
+
+
+class NamesKeys(Count):
+    """Cannot say which keys it reads for the word "bad"."""
+
+    def state_keys(self, tup: Any) -> list[Any]:
+        if tup["word"] == "bad":
+            raise ValueError("no key")
+        return [tup["word"]]
+
+    def execute(self, tup: Any) -> None:
+        EXECUTED.append(tup["word"])
+        super().execute(tup)
+
+
+class NamesLists(NamesKeys):
+    def state_keys(self, tup: Any) -> list[Any]:
+        return [["a list"]] if tup["word"] == "bad" else [tup["word"]]
+
+
+@pytest.mark.parametrize("source", ["feeder", "rich"])
+@pytest.mark.parametrize(("bolt", "error"), [(NamesKeys(), "ValueError"), (NamesLists(), "TypeError")])
+def test_a_tuple_without_keys_becomes_a_dead_letter(source: str, bolt: Count, error: str, tmp_path: Path) -> None:
+    letter = run(source, bolt, tmp_path)
+    assert (letter["values"], letter["component"]) == (["bad"], "count")
+    assert error in letter["reason"]
+    assert set(EXECUTED) == {"a", "b"}
+
+
+def run(source: str, bolt: Count, folder: Path) -> dict[str, Any]:
+    """Run a bolt on three words; check that the others are counted, and return the dead letter of the word "bad"."""
+    words = [("a",), ("bad",), ("b",)]
+    MESSAGES.extend(enumerate(words))
+    spout: Any = QueueSpout("word") if source == "rich" else FeederSpout(["word"], [words])
+    conf = {"topology.dead.letter": str(folder / "dead"), "topology.max.tuple.retries": 0}
+    handle = finished(chain("isolating", {"in": spout, "count": (bolt, "word")}), conf)
+    assert handle.state("count") == {"a": 1, "b": 1}
+    assert sorted(ACKED) == ([0, 1, 2] if source == "rich" else [])
+    [file] = (folder / "dead").glob("*.jsonl")
+    letter: dict[str, Any] = json.loads(file.read_text())
+    return letter

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, FailedException
+from anchorbolt.bolts import FailedException
 from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.errors import BoltError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.tracking.settlements import FailedTree
+from tests.engine.jobs import BasicBolt, chain, finished, kept_in
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, Pairs, QueueSpout, RichBolt, note, noted
 
 Run = Callable[..., RunHandle]
@@ -21,13 +22,7 @@ Run = Callable[..., RunHandle]
 @pytest.fixture
 def conf(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "notes").mkdir()
-    return {
-        "notes": str(tmp_path / "notes"),
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.state.checkpoint.interval.ms": 100,
-    }
+    return {**kept_in(tmp_path), "notes": str(tmp_path / "notes"), "topology.state.checkpoint.interval.ms": 100}
 
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
@@ -49,13 +44,12 @@ def run(request: pytest.FixtureRequest, conf: dict[str, Any]) -> Iterator[Run]:
 class Split(RichBolt):
     """Anchors each word to its sentence, then acks the sentence."""
 
+    fields = ("word",)
+
     def execute(self, tup: Any) -> None:
         for word in tup["sentence"].split():
             self.collector.emit((word,), anchors=tup)
         self.collector.ack(tup)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
 
 
 class SplitUnanchored(Split):
@@ -65,8 +59,10 @@ class SplitUnanchored(Split):
         self.collector.ack(tup)
 
 
-class SplitBasic(BaseBasicBolt):
+class SplitBasic(BasicBolt):
     """Anchors and acks by itself, and fails the first sentence with "bad"."""
+
+    fields = ("word",)
 
     def prepare(self, conf: Any, context: Any) -> None:
         self.conf = conf
@@ -76,9 +72,6 @@ class SplitBasic(BaseBasicBolt):
             if word == "bad" and note(self.conf, "bad") == 0:
                 raise FailedException("bad")
             collector.emit((word,))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
 
 
 class FailsOnce(RichBolt):
@@ -234,22 +227,21 @@ class FailsEarlier(Pairs):
 
 
 def test_a_tuple_of_an_earlier_wave_is_failed_by_its_handle(conf: Mapping[str, Any]) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("id", "value", replay=False))
-    builder.set_bolt("fails", FailsEarlier()).fields_grouping("in", "id")
     MESSAGES.append((1, ("a", 1)))
 
     def second_half(report: Any) -> None:
         if report.txid == 0:
             MESSAGES.append((2, ("a", 2)))
 
-    topology = builder.create_topology("earlier")
+    topology = chain("earlier", {"in": QueueSpout("id", "value", replay=False), "fails": (FailsEarlier(), "id")})
     clock = ManualClock()  # so that nothing times out
-    assert LocalCluster(clock=clock).submit(topology, conf, on_wave=second_half).await_termination(60)
+    finished(topology, conf, on_wave=second_half, cluster=LocalCluster(clock=clock))
     assert (ACKED, FAILED) == ([2], [1])
 
 
 class JoinInAttributes(RichBolt):
+    fields = ("word",)
+
     def prepare(self, conf: Any, context: Any, collector: Any) -> None:
         super().prepare(conf, context, collector)
         self.waiting: dict[Any, Any] = {}
@@ -263,9 +255,6 @@ class JoinInAttributes(RichBolt):
         self.collector.ack(other)
         self.collector.ack(tup)
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
-
 
 def test_after_a_round_that_was_rolled_back_no_attribute_holds_a_tuple_of_it(conf: Mapping[str, Any]) -> None:
     MESSAGES.extend([(1, ("x", "a")), (2, ("bad", "b")), (3, ("bad", "ad")), (4, ("x", "c"))])
@@ -275,31 +264,25 @@ def test_after_a_round_that_was_rolled_back_no_attribute_holds_a_tuple_of_it(con
     builder.set_bolt("fails", FailsOnce()).global_grouping("join")
     builder.set_bolt("count", Count()).fields_grouping("join", "word")
     topology = builder.create_topology("attributes")
-    handle = LocalCluster(clock=ManualClock()).submit(topology, conf)
-    assert handle.await_termination(60)
+    handle = finished(topology, conf, cluster=LocalCluster(clock=ManualClock()))
     assert handle.state("count") == {"ac": 1, "bad": 1}
     assert sorted(ACKED) == [1, 2, 3, 4]
     assert sorted(FAILED) == [2, 3]
 
 
 def test_a_bolt_that_acks_late_runs_without_trees_too(conf: Mapping[str, Any]) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", FeederSpout(["id", "value"], [[("a", 1), ("b", 2)], [("a", 3)]]))
-    builder.set_bolt("pairs", Pairs()).fields_grouping("in", "id")
-    builder.set_bolt("count", Count()).fields_grouping("pairs", "word")
-    handle = LocalCluster().submit(builder.create_topology("feeder"), conf)
-    assert handle.await_termination(60)
+    handle = finished(
+        chain(
+            "feeder",
+            {
+                "in": FeederSpout(["id", "value"], [[("a", 1), ("b", 2)], [("a", 3)]]),
+                "pairs": (Pairs(), "id"),
+                "count": (Count(), "word"),
+            },
+        ),
+        conf,
+    )
     assert handle.state("count") == {"a": 1}
-
-
-def test_without_ackers_fail_has_no_effect_and_a_message_is_acked_with_its_wave(conf: Mapping[str, Any]) -> None:
-    MESSAGES.extend([(1, ("a",)), (2, ("bad",))])
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("fails", FailsOnce()).shuffle_grouping("in")
-    topology = builder.create_topology("ackers")
-    assert LocalCluster().submit(topology, {**conf, "topology.acker.executors": 0}).await_termination(60)
-    assert (sorted(ACKED), FAILED) == ([1, 2], [])
 
 
 def twice(collector: Any, tup: Any) -> None:
@@ -334,12 +317,8 @@ def foreign_handle(collector: Any, tup: Any) -> None:
 @pytest.mark.parametrize("misuse", [twice, ack_and_fail, emit_late, no_tuple, no_handle, foreign_handle])
 def test_a_wrong_use_of_the_collector_is_refused(misuse: Any, conf: Mapping[str, Any]) -> None:
     MESSAGES.append((1, ("a",)))
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("misuses", Misuses(misuse)).shuffle_grouping("in")
-    builder.set_bolt("next", FailsOnce()).shuffle_grouping("misuses")
-    topology = builder.create_topology("misuse")
+    topology = chain("misuse", {"in": QueueSpout("word"), "misuses": Misuses(misuse), "next": FailsOnce()})
     with pytest.raises(BoltError) as raised:
-        LocalCluster().submit(topology, {**conf, "topology.max.batch.retries": 0}).await_termination(60)
+        finished(topology, {**conf, "topology.max.batch.retries": 0})
     assert raised.value.component == "misuses"
     assert "TopologyError" in raised.value.user_traceback

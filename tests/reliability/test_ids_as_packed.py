@@ -15,9 +15,8 @@ from anchorbolt.engine import RunHandle
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.message_ids import AckedMessages, id_key, id_of
-from anchorbolt.testing import LocalCluster
-from anchorbolt.topology import TopologyBuilder
 from anchorbolt.tracking.redelivery import Known, Redelivery
+from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout
 from tests.support.keys import KEYS, Colour, Level, Pair, Text
 
@@ -76,12 +75,7 @@ def run(msg_ids: list[Any], spout: type[QueueSpout] = PackedQueue) -> RunHandle:
     MESSAGES.clear()
     ACKED.clear()
     MESSAGES.extend((msg_id, ("a",)) for msg_id in msg_ids)
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout("word"))
-    builder.set_bolt("count", Count()).fields_grouping("in", "word")
-    handle = LocalCluster().submit(builder.create_topology("ids"))
-    assert handle.await_termination(60)
-    return handle
+    return finished(chain("ids", {"in": spout("word"), "count": (Count(), "word")}))
 
 
 @settings(max_examples=25, deadline=None)
@@ -153,10 +147,7 @@ def test_only_the_message_that_fails_becomes_a_dead_letter(tmp_path: Any) -> Non
     FAILED.clear()
     MESSAGES.clear()
     MESSAGES.extend([(("x", 1), ("bad",)), (("x", True), ("good",)), (("x", 1.0), ("good",))])
-    builder = TopologyBuilder()
-    builder.set_spout("in", PackedQueue("word"))
-    builder.set_bolt("fails", FailsOne()).shuffle_grouping("in")
     conf = {"topology.dead.letter": str(tmp_path / "letters"), "topology.max.tuple.retries": 1}
-    assert LocalCluster().submit(builder.create_topology("ids"), conf).await_termination(60)
+    finished(chain("ids", {"in": PackedQueue("word"), "fails": FailsOne()}), conf)
     assert sorted(map(repr, ACKED)) == ["('x', 1)", "('x', 1.0)", "('x', True)"]
     assert [*map(repr, FAILED)] == ["('x', 1)"]

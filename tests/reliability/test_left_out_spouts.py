@@ -9,7 +9,7 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import StatefulBolt
+from tests.engine.jobs import Fields, StatefulBolt, finished
 from tests.reliability.jobs import told, wait_for
 
 CONF = {
@@ -37,8 +37,10 @@ def source() -> Source:
     return SOURCES[0]
 
 
-class Delivering(BaseRichSpout):
+class Delivering(Fields, BaseRichSpout):
     """Emits each message of its source once a run; the source keeps it until it is acked."""
+
+    fields = ("word",)
 
     def __init__(self, name: str, *, is_stable: bool = True) -> None:
         self.name, self.stable_message_ids = name, is_stable
@@ -60,9 +62,6 @@ class Delivering(BaseRichSpout):
 
     def fail(self, msg_id: Any) -> None:
         told(SOURCES[0].told, (self.name, "fail", msg_id))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
 
 
 class Keeping(StatefulBolt):
@@ -129,7 +128,7 @@ def test_acks_that_the_source_does_not_know_outlive_runs_without_the_spout(
     cluster = LocalCluster()
     source.takes_acks = False
     with pytest.raises(Exception, match="the source is away"):
-        cluster.submit(topology("first"), CONF).await_termination(30)
+        finished(topology("first"), CONF, cluster=cluster)
     source.takes_acks = True
     counts = ran(cluster, *between)
     assert counts.pop("a") == 1

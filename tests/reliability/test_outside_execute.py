@@ -9,8 +9,9 @@ import pytest
 from anchorbolt.bolts import BaseBasicBolt, FailedException
 from anchorbolt.errors import BoltError
 from anchorbolt.streams.declaration import CustomStreamGrouping
-from anchorbolt.testing import FeederSpout, LocalCluster
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, RichBolt
 
 SEEN: list[tuple[Any, ...]] = []
@@ -71,16 +72,14 @@ def one_bolt(bolt: Any, grouping: CustomStreamGrouping | None = None) -> Topolog
 
 def test_what_a_bolt_acks_and_fails_in_pre_prepare_counts() -> None:
     MESSAGES.extend((number, (word,)) for number, word in enumerate(["good", "bad", "good"]))
-    handle = LocalCluster().submit(one_bolt(Bulk()))
-    assert handle.await_termination(60)
+    handle = finished(one_bolt(Bulk()))
     assert (sorted(ACKED), FAILED) == ([0, 2], [1])
     assert handle.state("bolt") == {"good": 2}
 
 
 def test_a_grouping_of_the_users_gets_the_values_and_nothing_else() -> None:
     MESSAGES.extend((number, (word,)) for number, word in enumerate(["a", "bb", "a", "bb"]))
-    handle = LocalCluster().submit(one_bolt(Count(), ByLastValue()))
-    assert handle.await_termination(60)
+    handle = finished(one_bolt(Count(), ByLastValue()))
     assert sorted(SEEN) == [("a",), ("a",), ("bb",), ("bb",)]
     assert sorted(ACKED) == [0, 1, 2, 3]
     assert sorted(handle.state_items("bolt")) == [("a", 2), ("bb", 2)]
@@ -89,8 +88,7 @@ def test_a_grouping_of_the_users_gets_the_values_and_nothing_else() -> None:
 @pytest.mark.parametrize("bolt", [FailsAll(), BasicFailsAll()])
 def test_without_ackers_a_failed_tuple_has_no_effect(bolt: Any) -> None:
     MESSAGES.extend((number, ("a",)) for number in range(2))
-    handle = LocalCluster().submit(one_bolt(bolt), {"topology.acker.executors": 0})
-    assert handle.await_termination(60)
+    finished(one_bolt(bolt), {"topology.acker.executors": 0})
     assert (sorted(ACKED), FAILED) == ([0, 1], [])
 
 
@@ -102,7 +100,7 @@ def test_without_ackers_a_failed_tuple_fails_the_wave_if_there_are_other_spouts(
     builder.set_bolt("bolt", FailsAll()).shuffle_grouping("in").shuffle_grouping("lines")
     conf = {"topology.acker.executors": 0, "topology.max.batch.retries": 0}
     with pytest.raises(BoltError) as raised:
-        LocalCluster().submit(builder.create_topology("outside"), conf).await_termination(60)
+        finished(builder.create_topology("outside"), conf)
     assert raised.value.component == "bolt"
     assert (ACKED, FAILED) == ([], [])
 
@@ -120,7 +118,6 @@ def test_without_ackers_the_tuple_on_which_a_bolt_raises_becomes_a_dead_letter(t
         "topology.dead.letter": str(tmp_path / "dead"),
         "topology.max.tuple.retries": 0,
     }
-    handle = LocalCluster().submit(one_bolt(RaisesOnce()), conf)
-    assert handle.await_termination(60)
+    finished(one_bolt(RaisesOnce()), conf)
     assert sorted(ACKED) == [0, 1]
     assert len(list((tmp_path / "dead").glob("*.jsonl"))) == 1

@@ -11,6 +11,7 @@ from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import chain
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout
 
@@ -63,10 +64,7 @@ def counting(spout: QueueSpout | None = None, rows: FeederSpout | None = None) -
 
 
 def pairing() -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", Noting("id", "value"))
-    builder.set_bolt("pairs", Pairs()).fields_grouping("in", "id")
-    return builder.create_topology("pairing")
+    return chain("pairing", {"in": Noting("id", "value"), "pairs": (Pairs(), "id")})
 
 
 def started(topology: Topology, conf: Mapping[str, Any] | None = None, clock: ManualClock | None = None) -> RunHandle:

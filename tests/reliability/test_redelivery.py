@@ -21,6 +21,7 @@ from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.testing.conformance.base import entries
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.tracking.redelivery import Redelivery
+from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, told
 
 
@@ -45,18 +46,11 @@ class Unstable(Forgetful):
 
 
 def counting(spout: QueueSpout, tasks: int = 1) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout, tasks)
-    builder.set_bolt("count", Count()).fields_grouping("in", "word")
-    return builder.create_topology("redelivery")
+    return chain("redelivery", {"in": (spout, tasks), "count": (Count(), "word")})
 
 
 def joining(spout: QueueSpout) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout)
-    builder.set_bolt("pairs", Pairs(), parallelism=2).fields_grouping("in", "id")
-    builder.set_bolt("count", Count()).fields_grouping("pairs", "word")
-    return builder.create_topology("joining")
+    return chain("joining", {"in": spout, "pairs": (Pairs(), 2, "id"), "count": (Count(), "word")})
 
 
 def restart(messages: deque[Any]) -> None:
@@ -70,10 +64,9 @@ def test_a_message_whose_ack_was_lost_counts_once_and_is_acked_by_the_next_run()
     messages = deque([(number, ("a",)) for number in range(5)])
     MESSAGES.extend(messages)
     with pytest.raises(SpoutError):
-        cluster.submit(counting(Forgetful("word"))).await_termination(60)
+        finished(counting(Forgetful("word")), cluster=cluster)
     restart(messages)
-    handle = cluster.submit(counting(QueueSpout("word")))
-    assert handle.await_termination(60)
+    handle = finished(counting(QueueSpout("word")), cluster=cluster)
     assert handle.state("count") == {"a": 5}
     assert sorted(ACKED) == list(range(5))
 
@@ -83,11 +76,10 @@ def test_a_message_without_a_stable_id_counts_again() -> None:
     messages = deque([(number, ("a",)) for number in range(5)])
     MESSAGES.extend(messages)
     with pytest.raises(SpoutError):
-        cluster.submit(counting(Unstable("word"))).await_termination(60)
+        finished(counting(Unstable("word")), cluster=cluster)
     assert ACKED == []
     restart(messages)
-    handle = cluster.submit(counting(Unstable("word", acks=True)))
-    assert handle.await_termination(60)
+    handle = finished(counting(Unstable("word", acks=True)), cluster=cluster)
     assert handle.state("count")["a"] > 5
     assert sorted(ACKED) == list(range(5))
 
@@ -96,8 +88,7 @@ def test_once_its_source_knows_an_id_may_come_again() -> None:
     cluster = LocalCluster()
     for _ in range(2):
         restart(deque([(1, ("a",))]))
-        handle = cluster.submit(counting(QueueSpout("word")))
-        assert handle.await_termination(60)
+        handle = finished(counting(QueueSpout("word")), cluster=cluster)
     assert handle.state("count") == {"a": 2}
 
 
@@ -129,12 +120,11 @@ def test_messages_that_a_source_knows_of_leave_the_record_if_the_spout_can_ack_t
     conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
     restart(deque((number, ("a",)) for number in range(5)))
     with pytest.raises(SpoutError):
-        LocalCluster().submit(counting(DiesOnceItsSourceKnows("word")), conf).await_termination(60)
+        finished(counting(DiesOnceItsSourceKnows("word")), conf)
     assert acked_by_the_record(provider) == list(range(5))
     known = list(ACKED)
     restart(deque([(9, ("b",))]))
-    handle = LocalCluster().submit(counting(AcksAgain("word", acks=acks), tasks), conf)
-    assert handle.await_termination(60)
+    handle = finished(counting(AcksAgain("word", acks=acks), tasks), conf)
     assert handle.state("count") == {"a": 5, "b": 1}
     assert acked_by_the_record(provider) == kept
     assert ACKED[len(known) :] == [*(range(5) if acks else ()), 9]
@@ -164,7 +154,7 @@ def test_the_record_names_ackers_from_the_start_on_so_that_a_successor_with_fewe
     def ackers_after(spout: QueueSpout, number: int) -> int:
         MESSAGES.append((number, ("a",)))
         conf = {**config, "topology.acker.executors": number}
-        assert cluster.submit(counting(spout), conf).await_termination(60)
+        finished(counting(spout), conf, cluster=cluster)
         return recorded(provider).parallelism[ACKER_ID]
 
     assert ackers_after(QueueSpout("word"), 1) == 1
@@ -195,8 +185,7 @@ def test_trees_that_are_open_at_a_restart_complete_in_the_next_run_with_any_numb
         handles[0].await_termination(60)
     assert ACKED == []
     restart(deque(first + second))
-    handle = cluster.submit(joining(QueueSpout("id", "value")), {"topology.acker.executors": after})
-    assert handle.await_termination(60)
+    handle = finished(joining(QueueSpout("id", "value")), {"topology.acker.executors": after}, cluster=cluster)
     assert handle.state("count") == {f"x{number}": 1 for number in range(20)}
     assert sorted(ACKED) == sorted(msg_id for msg_id, _ in first + second)
     assert FAILED == []
@@ -237,8 +226,7 @@ def test_open_trees_of_a_spout_without_stable_ids_end_with_their_driver(tmp_path
     with pytest.raises(SpoutError):
         handles[0].await_termination(60)
     restart(deque([(3, ("u", 3)), (4, ("u", 4))]))
-    handle = cluster.submit(joining(Unstable("id", "value", acks=True)), conf)
-    assert handle.await_termination(60)
+    handle = finished(joining(Unstable("id", "value", acks=True)), conf, cluster=cluster)
     assert handle.state("count") == {"u": 1}
     assert sorted(ACKED) == [3, 4]
     provider = SqliteStateProvider(tmp_path)
@@ -328,11 +316,7 @@ EXECUTED, DELIVERED = threading.Event(), threading.Event()
 def test_a_task_is_told_of_a_message_that_its_source_has_delivered_to_another_task() -> None:
     MESSAGES.append((1, ("a",)))
     OTHERS.append((1, ("a",)))
-    builder = TopologyBuilder()
-    builder.set_spout("in", HandedOver("word"), 2)
-    builder.set_bolt("count", WaitsForDelivery()).fields_grouping("in", "word")
-    handle = LocalCluster().submit(builder.create_topology("over"), {})
-    assert handle.await_termination(60)
+    handle = finished(chain("over", {"in": (HandedOver("word"), 2), "count": (WaitsForDelivery(), "word")}), {})
     assert handle.state("count") == {"a": 1}
     assert (ACKED, RECALLED, LEFT) == ([1], [(0, 1)], {1: {}})
 

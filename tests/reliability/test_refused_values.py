@@ -7,13 +7,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, ParquetSink
+from anchorbolt.bolts import ParquetSink
 from anchorbolt.errors import BoltError, UnsupportedValue
 from anchorbolt.streams.declaration import CustomStreamGrouping
-from anchorbolt.testing import FeederSpout, LocalCluster
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import StatefulBolt
-from tests.reliability import jobs
+from tests.engine.jobs import BasicBolt, StatefulBolt, chain, finished
 from tests.reliability.jobs import ACKED, MESSAGES, QueueSpout, RichBolt, letters_in
 
 MANY = 1500  # more than the first buffer holds
@@ -28,38 +27,31 @@ VALUES: dict[str, Any] = {
 OF_BOLT = ["a lone surrogate", "a list to group by", "a nested object", "another width"]
 
 
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
-
-
 def value_of(number: int, case: str) -> tuple[Any, ...]:
     if number != BAD:
         return (f"n{number}",)
     return ("n", 1) if case == "another width" else (VALUES[case],)
 
 
-class Names(BaseBasicBolt):
+class Names(BasicBolt):
+    fields = ("word",)
+
     def __init__(self, case: str) -> None:
         self.case = case
 
     def execute(self, tup: Any, collector: Any) -> None:
         collector.emit(value_of(tup["number"], self.case))
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
-
 
 class RichNames(RichBolt):
+    fields = ("word",)
+
     def __init__(self, case: str) -> None:
         self.case = case
 
     def execute(self, tup: Any) -> None:
         self.collector.emit(value_of(tup["number"], self.case), anchors=tup)
         self.collector.ack(tup)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
 
 
 class Careful(RichNames):
@@ -81,18 +73,19 @@ def spout_of(source: str, rows: Sequence[tuple[Any, ...]], field: str) -> Any:
 
 
 def names(source: str, bolt: Any) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout_of(source, [(number,) for number in range(MANY)], "number"))
-    builder.set_bolt("names", bolt).shuffle_grouping("in")
-    builder.set_bolt("count", StatefulBolt(), parallelism=2).fields_grouping("names", "word")
-    return builder.create_topology("values")
+    return chain(
+        "values",
+        {
+            "in": spout_of(source, [(number,) for number in range(MANY)], "number"),
+            "names": bolt,
+            "count": (StatefulBolt(), 2, "word"),
+        },
+    )
 
 
 def run(topology: Topology, folder: Path | None, **given: Any) -> Any:
     conf = {"topology.max.tuple.retries": 0, "topology.dead.letter": str(folder)} if folder else {}
-    handle = LocalCluster().submit(topology, conf | given)
-    assert handle.await_termination(60)
-    return handle
+    return finished(topology, conf | given)
 
 
 @pytest.mark.parametrize("source", ["feeder", "rich"])
@@ -215,20 +208,22 @@ def test_what_a_rich_spout_emits_is_named_with_its_message_id() -> None:
 
 
 class Amounts(Names):
+    fields = ("number", "amount")
+
     def execute(self, tup: Any, collector: Any) -> None:
         number = tup["number"]
         collector.emit((number, {"text": "n/a", "large": 2**70, "list": [1]}[self.case] if number == BAD else number))
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("number", "amount")
-
 
 def to_sink(source: str, case: str, sink: Any) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout_of(source, [(number,) for number in range(MANY)], "number"))
-    builder.set_bolt("amounts", Amounts(case)).shuffle_grouping("in")
-    builder.set_bolt("out", sink).global_grouping("amounts")
-    return builder.create_topology("values")
+    return chain(
+        "values",
+        {
+            "in": spout_of(source, [(number,) for number in range(MANY)], "number"),
+            "amounts": Amounts(case),
+            "out": sink,
+        },
+    )
 
 
 @pytest.mark.parametrize("source", ["feeder", "rich"])

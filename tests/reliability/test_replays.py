@@ -26,18 +26,15 @@ from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import TopologyBuilder
-from tests.reliability import jobs
+from tests.engine.jobs import chain
 from tests.reliability.jobs import MESSAGES, Count, QueueSpout, RichBolt, letters_in
 from tests.servers.redis_server import RedisServer
 
 
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
-
-
 class FailsWhile(RichBolt):
     """As long as a file exists, fails words that begin with "fail", "except" or "raise" in that way."""
+
+    fields = ("word",)
 
     def execute(self, tup: Any) -> None:
         word = tup["word"]
@@ -52,16 +49,13 @@ class FailsWhile(RichBolt):
         self.collector.emit((word,), anchors=tup)
         self.collector.ack(tup)
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
-
 
 def run(cluster: Any, spout: Any, conf: Mapping[str, Any]) -> Mapping[Any, Any]:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout)
-    builder.set_bolt("checks", FailsWhile(), parallelism=2).shuffle_grouping("in")
-    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
-    handle = cluster.submit(builder.create_topology("replays"), conf, until_empty=True)
+    handle = cluster.submit(
+        chain("replays", {"in": spout, "checks": (FailsWhile(), 2), "count": (Count(), 2, "word")}),
+        conf,
+        until_empty=True,
+    )
     assert handle.await_termination(120)
     counts: Mapping[Any, Any] = handle.state("count")
     return counts
@@ -184,22 +178,6 @@ def test_letters_that_were_replayed_are_known_by_a_run_after_one_that_does_not_l
     assert len(letters_in(tmp_path / "dead" / "replayed")) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_letters_of_a_topology_with_stream_spouts_only_are_replayed(spark: Any, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.txt").write_text("a\nraise\n")
-    (tmp_path / "poisoned").touch()
-    dead = str(tmp_path / "dead")
-    conf = configured(tmp_path, dead, in_sqlite(tmp_path))
-    spout = StreamSpout(lambda session: session.readStream.text(str(tmp_path / "in")), ["word"])
-    assert run(SparkCluster(spark), spout, conf) == {"a": 1}
-    assert replayed(dead) == 1
-    (tmp_path / "poisoned").unlink()
-    (tmp_path / "in" / "b.txt").write_text("b\n")  # so that waves with and without a micro-batch meet
-    assert run(SparkCluster(spark), spout, conf) == {"a": 1, "b": 1, "raise": 1}
-
-
 def test_letters_in_a_redis_stream_are_listed_and_replayed(redis_server: RedisServer, tmp_path: Path) -> None:
     key = f"dead-{uuid4().hex}"
     provider = {
@@ -280,10 +258,9 @@ def test_only_waves_without_a_batch_of_the_query_process_letters_again(tmp_path:
     MESSAGES.append((1, ("fail",)))
     run(LocalCluster(), QueueSpout("word"), conf)
     replayed(dead)
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("count", Count()).shuffle_grouping("in")
-    plan = prepare_plan(builder.create_topology("replays"), conf, memory=MemoryStateProvider(), location="")
+    plan = prepare_plan(
+        chain("replays", {"in": QueueSpout("word"), "count": Count()}), conf, memory=MemoryStateProvider(), location=""
+    )
     replays = DriverSpouts(plan).replays
     assert replays is not None
     record = DecisionRecord()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.errors import BoltError, SourceUnavailable, SpoutError, TopologyError, UnsupportedValue
 from anchorbolt.spouts import BaseRichSpout, Spout
 from anchorbolt.testing import LocalCluster, TupleCapture
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import BasicBolt, Fields, chain, finished
 from tests.reliability.jobs import Count
 
 CALLS: list[tuple[Any, ...]] = []  # what the spouts were called with, by the threads that called
@@ -24,8 +24,10 @@ def _forget() -> None:
     EMITTED.clear()
 
 
-class Messages(BaseRichSpout):
+class Messages(Fields, BaseRichSpout):
     """Emits the messages of its task, one a call, with their index as message id."""
+
+    fields = ("word",)
 
     stable_message_ids = True
 
@@ -61,9 +63,6 @@ class Messages(BaseRichSpout):
     def close(self) -> None:
         CALLS.append(("close", self.task))
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word")
-
 
 class RaisesOnce(Count):
     def execute(self, tup: Any) -> None:
@@ -74,15 +73,11 @@ class RaisesOnce(Count):
 
 
 def counting(spout: BaseRichSpout, tasks: int = 1) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout, parallelism=tasks)
-    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("in", "word")
-    return builder.create_topology("counting")
+    return chain("counting", {"in": (spout, tasks), "count": (Count(), 2, "word")})
 
 
 def test_every_message_counts_and_is_acked_by_the_task_that_emitted_it() -> None:
-    handle = LocalCluster().submit(counting(Messages("a", "b", "a", "c", "a"), tasks=2))
-    assert handle.await_termination(30)
+    handle = finished(counting(Messages("a", "b", "a", "c", "a"), tasks=2))
     assert handle.state("count") == {"a": 3, "b": 1, "c": 1}
     assert sorted(call for call in CALLS if call[0] == "ack") == [
         ("ack", number % 2, number) for number in (0, 2, 4, 1, 3)
@@ -95,7 +90,7 @@ def test_every_message_counts_and_is_acked_by_the_task_that_emitted_it() -> None
 
 
 def test_each_task_has_a_thread_of_its_own() -> None:
-    assert LocalCluster().submit(counting(Messages("a"), tasks=3)).await_termination(30)
+    finished(counting(Messages("a"), tasks=3))
     assert len({call[2] for call in CALLS if call[0] == "open"}) == 3
 
 
@@ -120,15 +115,14 @@ def test_an_ack_follows_the_commit() -> None:
 def test_an_emit_returns_the_tasks_that_the_tuple_goes_to() -> None:
     capture = TupleCapture()
 
-    class Tagged(BaseBasicBolt):
+    class Tagged(BasicBolt):
+        fields = ("word",)
+
         def prepare(self, conf: Any, context: Any) -> None:
             self.task = context.this_task_id
 
         def execute(self, tup: Any, collector: Any) -> None:
             collector.emit((f"{tup['word']}:{self.task}",))
-
-        def declare_output_fields(self, declarer: Any) -> None:
-            declarer.declare("word")
 
     builder = TopologyBuilder()
     builder.set_spout("in", Messages(*"abcdefghij"))
@@ -136,17 +130,13 @@ def test_an_emit_returns_the_tasks_that_the_tuple_goes_to() -> None:
     builder.set_bolt("grouped", Tagged(), parallelism=3).fields_grouping("in", "word")
     builder.set_bolt("all", Tagged(), parallelism=2).all_grouping("in")
     builder.set_bolt("out", capture).global_grouping("shuffled").global_grouping("grouped").global_grouping("all")
-    assert LocalCluster().submit(builder.create_topology("routes")).await_termination(30)
+    finished(builder.create_topology("routes"))
     seen = {word: sorted(int(each[2:]) for (each,) in capture.tuples if each[0] == word) for word in "abcdefghij"}
     assert [sorted(ids) for ids in EMITTED] == [seen[word] for word in "abcdefghij"]
 
 
 def test_a_failed_round_replays_the_intake_and_acks_once() -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", Messages("a", "a"))
-    builder.set_bolt("count", RaisesOnce()).fields_grouping("in", "word")
-    handle = LocalCluster().submit(builder.create_topology("once"))
-    assert handle.await_termination(30)
+    handle = finished(chain("once", {"in": Messages("a", "a"), "count": (RaisesOnce(), "word")}))
     assert handle.state("count") == {"a": 2}
     assert sorted(call[2] for call in CALLS if call[0] == "ack") == [0, 1]
 
@@ -156,11 +146,8 @@ def test_a_wave_that_fails_for_good_acks_and_fails_nothing() -> None:
         def execute(self, tup: Any) -> None:
             raise ValueError("always")
 
-    builder = TopologyBuilder()
-    builder.set_spout("in", Messages("a"))
-    builder.set_bolt("count", Broken()).fields_grouping("in", "word")
     with pytest.raises(BoltError):
-        LocalCluster().submit(builder.create_topology("broken")).await_termination(30)
+        finished(chain("broken", {"in": Messages("a"), "count": (Broken(), "word")}))
     assert {call[0] for call in CALLS} == {"open", "activate", "deactivate", "close"}
 
 
@@ -171,7 +158,7 @@ def test_a_spout_that_raises_ends_the_run_with_its_name(hook: str) -> None:
 
     spout = type("Failing", (Messages,), {hook: failing})("a")
     with pytest.raises(SpoutError) as raised:
-        LocalCluster().submit(counting(spout)).await_termination(30)
+        finished(counting(spout))
     assert (raised.value.component, raised.value.task_index) == ("in", 0)
     assert f"ValueError: {hook}" in raised.value.user_traceback
 
@@ -196,7 +183,7 @@ def test_a_wrong_emit_is_refused(emit: Any, error: type[Exception]) -> None:
                 emit(self.collector)
 
     with pytest.raises(error) as raised:
-        LocalCluster().submit(counting(Wrong("a"))).await_termination(30)
+        finished(counting(Wrong("a")))
     if isinstance(raised.value, TopologyError):
         assert raised.value.component == "in"
 
@@ -234,7 +221,7 @@ def test_an_error_of_ours_keeps_its_type(hook: str) -> None:
         raise SourceUnavailable("the source is away")
 
     with pytest.raises(SourceUnavailable):
-        LocalCluster().submit(counting(type("Away", (Messages,), {hook: away})("a"))).await_termination(30)
+        finished(counting(type("Away", (Messages,), {hook: away})("a")))
 
 
 def test_a_spout_of_no_known_kind_is_refused() -> None:
@@ -242,11 +229,8 @@ def test_a_spout_of_no_known_kind_is_refused() -> None:
         def declare_output_fields(self, declarer: Any) -> None:
             declarer.declare("word")
 
-    builder = TopologyBuilder()
-    builder.set_spout("in", Other())
-    builder.set_bolt("count", Count()).fields_grouping("in", "word")
     with pytest.raises(TopologyError) as raised:
-        LocalCluster().submit(builder.create_topology("other"))
+        LocalCluster().submit(chain("other", {"in": Other(), "count": (Count(), "word")}))
     assert raised.value.component == "in"
     assert "BaseRichSpout, StreamSpout, FeederSpout" in raised.value.message
 

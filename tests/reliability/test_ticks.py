@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
+from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.sources.driver_spouts import Ticks
@@ -14,13 +14,16 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import BasicBolt, Fields, chain, kept_in
 from tests.reliability.jobs import ACKED, MESSAGES, QueueSpout
 
 TICK = "topology.tick.tuple.freq.secs"
 
 
-class Totals(BaseStatefulBolt[Any]):
+class Totals(Fields, BaseStatefulBolt[Any]):
     """Adds up numbers, and emits the sum with each tick."""
+
+    fields = ("sum", "seconds")
 
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = seconds
@@ -42,24 +45,16 @@ class Totals(BaseStatefulBolt[Any]):
             self.state.put("sum", self.state.get("sum", 0) + tup["number"])
         self.collector.ack(tup)
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("sum", "seconds")
 
+class Passes(BasicBolt):
+    fields = ("is_tick",)
 
-class Passes(BaseBasicBolt):
     def execute(self, tup: Any, collector: Any) -> None:
         collector.emit((tup.is_tick,))
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("is_tick")
-
 
 def totals(spout: Any, captured: TupleCapture, seconds: float | None) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", spout)
-    builder.set_bolt("totals", Totals(seconds)).global_grouping("in")
-    builder.set_bolt("out", captured).global_grouping("totals")
-    return builder.create_topology("totals")
+    return chain("totals", {"in": spout, "totals": Totals(seconds), "out": captured})
 
 
 @pytest.mark.parametrize("by", ["bolt", "topology"])
@@ -85,11 +80,11 @@ def test_a_tick_comes_behind_the_tuples_of_its_wave_and_causes_one_if_none_is_du
 
 def test_a_tick_that_fails_its_wave_comes_again() -> None:
     captured, clock = TupleCapture(), ManualClock()
-    builder = TopologyBuilder()
-    builder.set_spout("in", FeederSpout(["number"]))
-    builder.set_bolt("fails", FailsFirst(), parallelism=2).shuffle_grouping("in")
-    builder.set_bolt("out", captured).global_grouping("fails")
-    handle = LocalCluster(clock=clock).submit(builder.create_topology("fails"), {TICK: 1}, until_empty=False)
+    handle = LocalCluster(clock=clock).submit(
+        chain("fails", {"in": FeederSpout(["number"]), "fails": (FailsFirst(), 2), "out": captured}),
+        {TICK: 1},
+        until_empty=False,
+    )
     clock.advance(1.5)
     while not captured.tuples:
         assert not handle.await_termination(0.05)
@@ -119,12 +114,7 @@ def test_ticks_of_a_topology_of_stream_spouts_come_between_the_waves_of_its_quer
     def numbers(session: Any) -> Any:
         return session.readStream.text(str(tmp_path / "in")).selectExpr("CAST(value AS INT) AS number")
 
-    conf = {
-        TICK: 0.5,
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.state.checkpoint.interval.ms": 100,
-    }
+    conf = {**kept_in(tmp_path), TICK: 0.5, "topology.state.checkpoint.interval.ms": 100}
     handle = SparkCluster(spark).submit(totals(StreamSpout(numbers, ["number"]), captured, None), conf)
     while (3, 0.5) not in captured.tuples or len(handle.reports) < 4:
         assert not handle.await_termination(0.05)

@@ -7,8 +7,9 @@ import pytest
 
 from anchorbolt.engine import RunHandle
 from anchorbolt.testing import LocalCluster, ManualClock
-from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.topology import Topology
 from anchorbolt.tracking.settlements import FailedTree
+from tests.engine.jobs import chain
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
@@ -33,10 +34,7 @@ class KeepsFirst(RichBolt):
 
 
 def keeping(*, by: str = "tuple", replay: bool = False) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word", replay=replay))
-    builder.set_bolt("keeps", KeepsFirst(by)).shuffle_grouping("in")
-    return builder.create_topology("keeping")
+    return chain("keeping", {"in": QueueSpout("word", replay=replay), "keeps": KeepsFirst(by)})
 
 
 class Waves:

@@ -27,8 +27,8 @@ class KafkaTopics:
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
-        client: dict[str, Any] = {"bootstrap.servers": servers, "logger": _Quiet()}
-        self._admin = _ADMIN.AdminClient(client)
+        self._client: dict[str, Any] = {"bootstrap.servers": servers, "logger": _Quiet()}
+        self._admin = _ADMIN.AdminClient(self._client)
 
     def new(self, partitions: int = 1, **config: str) -> str:
         """Create a topic with a name of its own, and return the name; `config` with underscores for dots."""
@@ -71,10 +71,24 @@ class KafkaTopics:
         self._done(self._admin.delete_records([TopicPartition(topic, partition, offset)]))
 
     def send(self, topic: str, values: Iterable[bytes | str], partition: int = -1) -> None:
-        producer = Producer({"bootstrap.servers": self.servers, "logger": _Quiet()})
-        for value in values:
-            producer.produce(topic, value, partition=partition)
-            producer.poll(0)
+        self._send(Producer(self._client), topic, {partition: values})
+
+    def send_to(self, topic: str, values: Mapping[int, Iterable[bytes | str]], *, abort: bool | None = None) -> None:
+        """Append values to partitions. With `abort`, in a transaction with this end."""
+        if abort is None:
+            self._send(Producer(self._client), topic, values)
+            return
+        producer = Producer({**self._client, "transactional.id": f"producer-{abort}"})
+        producer.init_transactions(_TIMEOUT_S)
+        producer.begin_transaction()
+        self._send(producer, topic, values)
+        producer.abort_transaction(_TIMEOUT_S) if abort else producer.commit_transaction(_TIMEOUT_S)
+
+    def _send(self, producer: Producer, topic: str, values: Mapping[int, Iterable[bytes | str]]) -> None:
+        for partition, messages in values.items():
+            for value in messages:
+                producer.produce(topic, value, partition=partition)
+                producer.poll(0)
         assert producer.flush(_TIMEOUT_S) == 0
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[Read]:

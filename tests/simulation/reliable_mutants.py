@@ -11,7 +11,7 @@ a tree that failed in its first wave stays open
 a complete tree is kept
     tracking.ledger._decide: after.ack_val == 0 -> False
 what stays open is not staged
-    engine.task.executors.acker_executor.handle: self._state.prepare_commit(...) -> pass
+    engine.task.instance.handle: self._state.prepare_commit(...) -> pass
 
 # What a task tells the ackers.
 a tuple that its bolt keeps is acked with the others of its blob
@@ -124,7 +124,7 @@ a message that is settled stays pending
 more messages are pending than allowed
     engine.sources.hosted_spout.may_emit: self.pending < most -> True
 a dead letter is not acked
-    tracking.failed_messages.bury: settlement.acked.append(...) -> pass
+    tracking.book.bury: settlement.acked.append(...) -> pass
 a message becomes a dead letter one try too early
-    tracking.failed_messages._is_too_often: failures > self._max_retries -> failures >= self._max_retries
+    tracking.book._is_too_often: failures > self._max_retries -> failures >= self._max_retries
 """

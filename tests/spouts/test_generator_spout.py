@@ -1,4 +1,4 @@
-"""A `GeneratorSpout` numbers its messages, shares the numbers among its tasks, and emits failed messages again."""
+"""A `GeneratorSpout` and a `FeederSpout`: what they emit, and what they refuse; and the ids of acked messages."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.errors import TopologyError
-from anchorbolt.spouts import GeneratorSpout, generator
+from anchorbolt.errors import TopologyError, UnsupportedValue
+from anchorbolt.spouts import GeneratorSpout, generator, message_ids
+from anchorbolt.spouts.message_ids import AckedMessages
+from anchorbolt.testing import FeederSpout
 from tests.spouts.collected import running
 
 
@@ -90,3 +92,61 @@ def test_the_message_ids_of_another_run_are_other_ones() -> None:
             with running(spout(batch=2)) as task:
                 ids += [msg_id for msg_id, _ in task.read_times(1)]
     assert len(set(ids)) == 4
+
+
+@pytest.mark.parametrize(
+    ("batches", "given"),
+    [
+        ([("x",), ("y",)], "a row is 'x'"),
+        ([["x"]], "a row is 'x'"),
+        ([[1]], "a row is 1"),
+        ([[b"x"]], "a row is b'x'"),
+        ([[{"a": 1}]], "a row is {'a': 1}"),
+        ([1, 2], "a batch is 1"),
+        (["x"], "a batch is 'x'"),
+        ("x", "the batches are 'x'"),
+        (7, "the batches are 7"),
+    ],
+    ids=str,
+)
+def test_objects_that_are_not_batches_of_rows_are_refused_with_an_example(batches: Any, given: str) -> None:
+    with pytest.raises(TopologyError) as refusal:
+        FeederSpout(["a"], batches)
+    assert given in refusal.value.message
+    assert "FeederSpout(['a'], [[(a,), …], …])" in refusal.value.message
+
+
+def test_a_row_with_another_number_of_values_is_refused_with_its_batch() -> None:
+    spout = FeederSpout(["a", "b"])
+    with pytest.raises(TopologyError, match=r"\(3,\) has 1 values for the fields a, b"):
+        spout.feed([(1, 2), (3,)])
+    assert not spout.is_waiting()
+
+
+def test_rows_are_tuples_or_lists_and_batches_any_iterable() -> None:
+    spout = FeederSpout(["a", "b"], (batch for batch in [[(1, "x"), [2, "y"]], ()]))
+    spout.feed(zip([3], ["z"], strict=True))
+    assert [spout.take(number) for number in range(3)] == [[(1, "x"), (2, "y")], [], [(3, "z")]]
+
+
+IDS = st.lists(st.integers(-5, 5) | st.integers(), max_size=30) | st.lists(
+    st.text(max_size=40) | st.tuples(st.text(max_size=3), st.integers()), max_size=30
+)
+
+
+@given(IDS, st.integers(1, 9), st.integers(20, 200))
+def test_ids_of_any_number_and_size_are_read_again(ids: list[Any], most: int, largest: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(message_ids, "_MOST_IDS", most)
+        patched.setattr(message_ids, "_LARGEST_BYTES", 200 + largest)
+        parts = list(AckedMessages.parts_of("in", ids))
+        assert [each for _, part in parts for each in part] == ids
+        for messages, part in parts:
+            assert len(part) <= most
+            assert set(messages.msg_ids()) == set(part)
+
+
+def test_an_id_that_no_reader_takes_is_refused_before_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_ids, "_LARGEST_BYTES", 100)
+    with pytest.raises(UnsupportedValue):
+        list(AckedMessages.parts_of("in", ["short", "x" * 100]))

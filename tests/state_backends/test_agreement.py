@@ -1,8 +1,12 @@
-"""Our own backends answer like the memory backend, whatever is called in whatever order, to the word."""
+"""Our own backends answer like the memory backend, whatever is called in whatever order; also to several processes."""
+
+from __future__ import annotations
 
 import importlib
 import shutil
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,16 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from anchorbolt.config import Secret
+from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.testing import check_agreement
+from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.testing import FakeRedisStateProvider, check_agreement
 from anchorbolt.testing.agreement import StateStorageAgreement
+from anchorbolt.testing.conformance.base import committed, entries, new_namespace
+from tests.servers.redis_server import RedisUser
+from tests.state_backends.processes import claim_at_once, count_up, run, together, use_before_and_after_a_fork
+from tests.support.memory_store import spaces_of
 
 
 @pytest.mark.slow
@@ -31,9 +42,11 @@ class ForgetfulProvider(MemoryStateProvider):
         commit = storage.commit
 
         def commit_and_keep(fence: Any, txid: int, attempt: str) -> None:
-            records = dict(storage._read().records)
+            space = spaces_of(self).get(namespace)
+            records = dict(space.records) if space else {}
             commit(fence, txid, attempt)
-            storage._read().records.update({name: kept for name, kept in records.items() if name != attempt})
+            if space:
+                space.records.update({name: kept for name, kept in records.items() if name != attempt})
 
         storage.commit = commit_and_keep  # type: ignore[method-assign]
         return storage
@@ -60,3 +73,59 @@ def test_without_hypothesis_it_is_said_what_is_missing(monkeypatch: pytest.Monke
     monkeypatch.delitem(sys.modules, "anchorbolt.testing.agreement")
     with pytest.raises(ImportError, match="pip install hypothesis"):
         importlib.import_module("anchorbolt.testing.agreement")
+
+
+NAMESPACE = "processes:counter-0"
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def shared_provider(request: pytest.FixtureRequest) -> StateProvider:
+    provider: StateProvider = request.getfixturevalue(f"{request.param}_provider")
+    return provider
+
+
+def test_processes_that_make_a_namespace_at_the_same_moment_all_succeed(shared_provider: StateProvider) -> None:
+    fences = together(claim_at_once, 4, shared_provider, NAMESPACE)
+    assert sorted(fences) == [Fence(generation, 0) for generation in range(1, 5)]
+
+
+def test_drivers_that_fence_each_other_lose_no_update(shared_provider: StateProvider) -> None:
+    done = together(count_up, 2, shared_provider, NAMESPACE, 25)
+    with closing(shared_provider.open(NAMESPACE)) as storage:
+        assert storage.get_many([b"counter"]) == [b"%d" % sum(done)]
+        assert storage.head().committed == sum(done) - 1
+
+
+def test_a_storage_goes_on_after_a_fork_in_the_child_and_in_the_parent(shared_provider: StateProvider) -> None:
+    assert run(use_before_and_after_a_fork, shared_provider, NAMESPACE) == 0
+    with closing(shared_provider.open(NAMESPACE)) as storage:
+        assert entries(storage) == {b"a": b"parent", b"b": b"child"}
+
+
+def told(provider: StateProvider) -> tuple[int | None, int | None]:
+    with closing(provider.open(new_namespace())) as storage:
+        committed(storage, [(b"%d" % number, b"v" * 100) for number in range(1000)])
+        return storage.count(), storage.size()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis", "redis_cluster"])
+def test_these_stores_tell_keys_and_bytes(kind: str, request: pytest.FixtureRequest) -> None:
+    keys, size = told(request.getfixturevalue(f"{kind}_provider"))
+    assert keys == 1000
+    assert size is not None
+    assert size > 100_000
+
+
+@pytest.mark.slow
+def test_hbase_tells_neither(hbase_provider: StateProvider) -> None:
+    assert told(hbase_provider) == (None, None)
+
+
+def test_redis_tells_only_keys_if_the_user_may_not_ask_for_the_bytes(start_redis: Callable[..., Any]) -> None:
+    server = start_redis(users={"anchor": RedisUser("pw", "~* +@all -memory")})
+    provider = RedisStateProvider(host="127.0.0.1", port=server.port, username="anchor", password=Secret("pw"))
+    assert told(provider) == (1000, None)
+
+
+def test_a_redis_without_memory_usage_tells_only_keys() -> None:
+    assert told(FakeRedisStateProvider()) == (1000, None)

@@ -45,7 +45,7 @@ class Waves:
 
     @property
     def cached(self) -> list[int]:
-        return [len(state._cache) for state in self.states]
+        return [state.evict(0)[0] for state in self.states]
 
 
 def test_all_states_of_a_process_together_keep_no_more_than_one_budget() -> None:
@@ -88,7 +88,7 @@ def test_large_values_are_bounded_for_the_process_and_not_for_each_state() -> No
             state[key] = b"x" * 10_000
         state.commit()
         assert budget.size <= 100_000
-    assert sum(len(state._cache) for state in states) <= 10
+    assert sum(state.evict(0)[0] for state in states) <= 10
 
 
 def test_large_values_are_counted_once_when_they_are_put_again_and_when_entries_make_room() -> None:
@@ -103,8 +103,9 @@ def test_large_values_are_counted_once_when_they_are_put_again_and_when_entries_
     wanted = {*range(8), 100, 101, 102}
     state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
     state.prefetch(wanted)
-    assert [type(state._cache[key]) for key in range(8)] == [bytes] * 8
     assert 80_000 <= budget.size < 81_000
+    assert [len(state[key]) for key in range(8)] == [10_000] * 8
+    assert state.counters.keys_read == 3, "the others were in the cache"
 
 
 def test_a_state_that_gives_up_entries_keeps_updates_that_were_never_staged() -> None:
@@ -120,7 +121,7 @@ def test_a_state_that_gives_up_entries_keeps_updates_that_were_never_staged() ->
     other.begin(FIRST)
     other.put_many((key, key) for key in range(10))
     other.commit()
-    assert list(failed._cache) == ["a"]
+    assert budget.entries == 10, "those of the other one"
     assert failed["a"] == 7
     assert failed.get("b") is None
 

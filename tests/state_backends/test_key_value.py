@@ -282,11 +282,25 @@ def test_what_is_larger_than_the_store_takes_is_refused_in_put_with_what_to_do(c
     assert dict(state.items()) == fitting
 
 
+def noted_slices(storage: StateStorage) -> list[int]:
+    """Return a list that gets the size of each slice that is staged from now on."""
+    sizes, stage = list[int](), storage.stage
+
+    def noting(staged: StagedSlice) -> Seal:
+        sizes.append(len(staged.packed))
+        return stage(staged)
+
+    storage.stage = noting  # type: ignore[method-assign]
+    return sizes
+
+
 def test_puts_alone_do_not_make_memory_grow_with_the_batch() -> None:
-    state = first_wave(MemoryStateProvider().open("n"), cache_entries=100, pending_entries=50)
+    storage, budget = MemoryStateProvider().open("n"), cache_budget.CacheBudget(100)
+    sizes = noted_slices(storage)
+    state = first_wave(storage, pending_entries=50, budget=budget)
     for number in range(5000):
         state[number] = number
-    assert len(state._cache) <= 150
+    assert (budget.entries <= 100, len(sizes)) == (True, 5000 // 50)
     assert state[7] == 7
     assert len(state) == 5000
 
@@ -313,14 +327,7 @@ def test_a_large_value_put_while_memory_is_short_is_not_lost(monkeypatch: pytest
 
 def test_large_values_are_staged_in_slices_of_some_mib_and_do_not_stay_in_memory_for_ever() -> None:
     storage = MemoryStateProvider().open("n")
-    sizes: list[int] = []
-    stage = storage.stage
-
-    def noting(staged: StagedSlice) -> Seal:
-        sizes.append(len(staged.packed))
-        return stage(staged)
-
-    storage.stage = noting  # type: ignore[method-assign]
+    sizes = noted_slices(storage)
     state = first_wave(storage)
     for number in range(150):
         state[number] = [b"x" * 1_000_000]
@@ -331,4 +338,4 @@ def test_large_values_are_staged_in_slices_of_some_mib_and_do_not_stay_in_memory
     again = second_wave(storage)
     for number in range(150):
         assert again[number] == [b"x" * 1_000_000]
-    assert 0 < len(again._cache) < 70
+    assert 0 < again.evict(0)[0] < 70

@@ -9,6 +9,7 @@ from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 from tests.state_backends.test_key_value import committed_store, first_wave, second_wave
+from tests.support.memory_store import spaces_of
 
 READS = {"get": lambda state: state.get("a"), "items": lambda state: list(state.items())}
 
@@ -19,17 +20,18 @@ def test_what_a_store_has_that_is_older_for_a_moment_is_not_read(read: Any, is_m
     # Found by seed 996862 of the simulator: the values were those of an empty store, and each look at the bookkeeping,
     # before the read and after it, was at the newest one.
     provider = committed_store()
-    state = second_wave(provider.open("n"))
+    storage = provider.open("n")
+    state = second_wave(storage)
     assert state.get("other") is None  # the bookkeeping has been looked at
-    newest = provider._namespaces.pop("n")
-    head = state._attempt._storage.head
+    newest = spaces_of(provider).pop("n")
+    head = storage.head
 
     def mended() -> Any:
-        provider._namespaces["n"] = newest
+        spaces_of(provider)["n"] = newest
         return head()
 
     if is_mended:
-        state._attempt._storage.head = mended  # type: ignore[method-assign]
+        storage.head = mended  # type: ignore[method-assign]
     with pytest.raises(StaleAttempt if is_mended else StateRegressed):
         read(state)
     state["b"] = 2
@@ -43,14 +45,13 @@ def test_what_a_store_has_that_lost_updates_of_the_same_attempt_is_not_read(read
     state = second_wave(provider.open("n"), cache_entries=0, pending_entries=1)
     state["a"] = 2
     state["b"] = 3
-    assert state._attempt.is_unsealed, "nothing was staged"
     state["c"] = 4
     assert state.get("c") == 4
     assert state.get("a") == 2
-    namespace = provider._namespaces["n"]
+    namespace = spaces_of(provider)["n"]
     record = namespace.records["b" * 32]
     namespace.drop("b" * 32)
-    state._cache.clear()
+    state.evict(3)
     with pytest.raises(StaleAttempt):
         read(state)
     namespace.records["b" * 32] = record
@@ -81,7 +82,7 @@ def test_an_instance_reads_on_after_the_driver_has_committed_its_attempt() -> No
     provider.open("n").commit(Fence(1, 5), 2, "c" * 32)
     assert state.get("c") == 3
     assert state.get("nothing") is None
-    provider._namespaces.clear()
+    spaces_of(provider).clear()
     with pytest.raises(StateRegressed):
         state.get("nothing else")
 
@@ -92,7 +93,7 @@ def test_a_bolt_that_is_told_of_a_rollback_reads_though_its_updates_are_lost() -
     state["b"] = 2
     state["c"] = 3
     state["d"] = 4
-    provider._namespaces["n"].drop("b" * 32)
+    spaces_of(provider)["n"].drop("b" * 32)
     with pytest.raises(StaleAttempt):
         state.get("a")
     state.stop_checking_reads()

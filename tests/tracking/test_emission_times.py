@@ -22,16 +22,12 @@ def roots_of(*roots: int) -> Roots:
     return np.array(roots, np.uint64)
 
 
-def wave_of(*msg_ids: str | None) -> InFlight:
+def wave_of(*msg_ids: str | None) -> tuple[InFlight, list[int]]:
+    """Begin a wave with chunks of three tuples: of 10 s, 11 s and so on; return it with the roots of its messages."""
     in_flight = InFlight("run", {1: ("in", 0)}, 30.0, excludes=False)
-    """Begin a wave with chunks of three tuples: of 10 s, 11 s and so on."""
     chunks = [Chunk("default", 3, b"", msg_ids[start : start + 3], 10.0 + start / 3) for start in range(0, 6, 3)]
-    in_flight.begin({1: chunks}, now=0.0)
-    return in_flight
-
-
-def drawn(in_flight: InFlight) -> list[int]:
-    return [int(root) for chunks in in_flight._chunks.values() for chunk in chunks for root in chunk.roots]
+    drawn = in_flight.begin({1: chunks}, now=0.0)[1]
+    return in_flight, [int(root) for chunk in drawn for root in chunk.roots]
 
 
 def settled(in_flight: InFlight, verdict: Verdict) -> Settlement:
@@ -40,20 +36,19 @@ def settled(in_flight: InFlight, verdict: Verdict) -> Settlement:
 
 
 def test_the_times_of_acked_messages_leave_out_untracked_tuples() -> None:
-    settlement = settled(wave_of("a", None, "c", "d", "e", "f"), Verdict())
+    settlement = settled(wave_of("a", None, "c", "d", "e", "f")[0], Verdict())
     assert settlement.acked == ["a", "c", "d", "e", "f"]
     assert settlement.emitted_at == [(10.0, 2), (11.0, 3)]
 
 
 def test_failed_messages_have_no_time() -> None:
-    in_flight = wave_of("a", "b", "c", "d", "e", "f")
-    failed = [Failure(drawn(in_flight)[position], "fails", 0, "no") for position in (0, 1, 4)]
+    in_flight, drawn = wave_of("a", "b", "c", "d", "e", "f")
+    failed = [Failure(drawn[position], "fails", 0, "no") for position in (0, 1, 4)]
     assert settled(in_flight, Verdict(failed=failed)).emitted_at == [(10.0, 1), (11.0, 2)]
 
 
 def test_a_tree_that_is_complete_in_a_later_wave_has_the_time_of_its_emit() -> None:
-    in_flight = wave_of("a", "b", "c", "d", "e", "f")
-    first, _, _, _, fifth, _ = drawn(in_flight)
+    in_flight, (first, _, _, _, fifth, _) = wave_of("a", "b", "c", "d", "e", "f")
     assert settled(in_flight, Verdict(opened=np.sort(roots_of(first, fifth)))).emitted_at == [(10.0, 2), (11.0, 2)]
     in_flight.begin({}, now=2.0)
     completed = settled(in_flight, Verdict(completed=roots_of(fifth), completed_trees=[OpenTree(0, 1, 1, pack("e"))]))
@@ -86,7 +81,7 @@ def test_times_of_open_trees_are_known_until_they_are_forgotten() -> None:
     assert np.isnan(trees.times_of(roots_of(3, 8, 4, 1))).all()
     assert trees.times_of(roots_of(9, 5)).tolist() == [0.9, 0.5]
     trees.forget(roots_of(9, 5, 8))
-    assert (trees.oldest, trees._groups) == (None, [])
+    assert trees.oldest is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.lists(st.integers(0, 200), max_size=8)), max_size=12))

@@ -11,6 +11,7 @@ from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.conftest import watch as watch
+from tests.engine.jobs import kept_in
 from tests.engine.spark.conftest import spark as spark
 
 Run = Callable[..., RunHandle]
@@ -29,12 +30,7 @@ def builder() -> TransactionalTopologyBuilder:
 @pytest.fixture
 def conf(tmp_path: Path) -> dict[str, Any]:
     (tmp_path / "notes").mkdir()
-    return {
-        "notes": str(tmp_path / "notes"),
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-    }
+    return {**kept_in(tmp_path), "notes": str(tmp_path / "notes")}
 
 
 def submitted(cluster: Any, conf: dict[str, Any]) -> Run:

@@ -12,7 +12,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.config.loading import load_conf
 from anchorbolt.files import open_folder
@@ -28,6 +27,7 @@ from anchorbolt.transactional import (
     TransactionalValue,
     update_transactional,
 )
+from tests.engine.jobs import BasicBolt, Fields
 
 Conf = Mapping[str, Any]
 
@@ -143,8 +143,10 @@ class PassingCommitter(Passing, Committer):
     """The same as a committer."""
 
 
-class PassingBasic(BaseBasicBolt):
+class PassingBasic(BasicBolt):
     """Passes values on; notes them; fails as told."""
+
+    fields = ("tx", "value")
 
     raises: tuple[int, int, Callable[[], BaseException]] | None = None  # txid, times, exception
 
@@ -159,9 +161,6 @@ class PassingBasic(BaseBasicBolt):
             if txid == tup[0].txid and first_times(self.conf, self.component, times):
                 raise make()
         collector.emit((tup[0], tup[1]))
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "value")
 
 
 class Values(Noting, BaseTransactionalBolt, Committer):
@@ -205,8 +204,10 @@ def values_topology(spout: Any, bolt: Any = None, name: str = "values", parallel
     return builder.build_topology()
 
 
-class CountBatch(BaseBatchBolt):
+class CountBatch(Fields, BaseBatchBolt):
     """Storm's BatchCount: emits how many tuples its task got of the batch."""
+
+    fields = ("id", "count")
 
     def prepare(self, conf: Any, context: Any, collector: Any, id: Any) -> None:
         self.collector, self.id, self.count = collector, id, 0
@@ -217,12 +218,11 @@ class CountBatch(BaseBatchBolt):
     def finish_batch(self) -> None:
         self.collector.emit((self.id, self.count))
 
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("id", "count")
 
-
-class UpdateCounts(BaseTransactionalBolt, Committer):
+class UpdateCounts(Fields, BaseTransactionalBolt, Committer):
     """Adds what a batch has of each key to a database, and emits the new values of those keys."""
+
+    fields = ("tx", "key", "value", "before")
 
     def __init__(self, database: str, keys: Callable[[Tuple], tuple[str, int]]) -> None:
         self.database, self.keys = database, keys
@@ -241,9 +241,6 @@ class UpdateCounts(BaseTransactionalBolt, Committer):
             raise OSError("after the store was updated")
         for key, value in updated.items():
             self.collector.emit((self.attempt, key, value, value - self.amounts[key]))
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "key", "value", "before")
 
 
 @contextmanager

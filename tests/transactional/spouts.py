@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.transactional import (
     PartitionedCoordinator,
     PartitionedEmitter,
@@ -12,11 +11,14 @@ from anchorbolt.transactional import (
     TransactionalEmitter,
     TransactionalSpout,
 )
+from tests.engine.jobs import Fields
 from tests.transactional.jobs import Conf, note
 
 
-class Ranges(TransactionalSpout):
+class Ranges(Fields, TransactionalSpout):
     """Batches of numbers: the metadata is the first number behind the batch; the first batch begins at `first`."""
+
+    fields = ("tx", "number")
 
     def __init__(self, take: int, end: int, *, first: int = 0) -> None:
         self.take, self.end, self.first = take, end, first
@@ -26,9 +28,6 @@ class Ranges(TransactionalSpout):
 
     def emitter(self, conf: Any, context: Any) -> TransactionalEmitter:
         return RangesEmitter(conf, context, self)
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "number")
 
 
 class RangesCoordinator(TransactionalCoordinator):
@@ -69,8 +68,10 @@ class RangesEmitter(TransactionalEmitter):
         note(self.conf, "closed emitter", self.task)
 
 
-class Pages(PartitionedTransactionalSpout):
+class Pages(Fields, PartitionedTransactionalSpout):
     """Emits the numbers of the file `source` in the notes, which may grow: as many as there are, up to `take`."""
+
+    fields = ("tx", "number")
 
     def __init__(self, take: int = 10, partitions: Any = 1, emitter: type[PartitionedEmitter] | None = None) -> None:
         self.take, self.partitions, self.kind = take, partitions, emitter or PagesEmitter
@@ -82,9 +83,6 @@ class Pages(PartitionedTransactionalSpout):
         made: Any = self.kind
         emitter: PartitionedEmitter = made(conf, self)
         return emitter
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "number")
 
 
 def numbers_of(conf: Conf) -> int:

@@ -1,6 +1,5 @@
 """A batch that fails, in either phase and on any component, is tried again, and then ends the run with its cause."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -157,18 +156,6 @@ class Fails(Values):
 def test_a_tuple_that_is_failed_fails_its_batch(run: Run, conf: dict[str, Any]) -> None:
     spout = MemoryTransactionalSpout({0: rows(range(3))}, ["number"], 1)
     assert [report.rounds for report in run(values_topology(spout, Fails())).reports] == [2, 1, 1]
-
-
-def test_the_warning_of_a_failed_try_holds_the_exception_and_the_number_of_the_try(
-    run: Run, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        run(chain("values", "finish_batch", 2, boom), max_batch_retries=3)
-    [first, second] = [record.getMessage() for record in caplog.records if "try" in record.getMessage()]
-    for line, number in ((first, 1), (second, 2)):
-        assert f"try {number} of 4" in line
-        assert "ValueError: boom" in line
-        assert "'values'" in line
 
 
 class WrongWidth(Passing):

@@ -1,20 +1,26 @@
-"""The id of a transactional topology names its progress: no other topology may use it."""
+"""The id of a transactional topology names its progress: no other topology may use it; and `state explain` of it."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from anchorbolt.bolts import BaseRichBolt
+from anchorbolt.cli.main import app
 from anchorbolt.errors import TopologyError
 from anchorbolt.testing import FeederSpout
-from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.topology import Topology
 from anchorbolt.transactional import (
     MemoryTransactionalSpout,
     OpaqueMemoryTransactionalSpout,
     TransactionalTopologyBuilder,
 )
+from tests.engine.jobs import chain, finished
+from tests.faults.test_points_reached import CountWords
+from tests.support.stores import settings_of
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import Values, batches, decision_log, note, notes, rows, values_topology
 
@@ -39,10 +45,7 @@ class Ack(BaseRichBolt):
 
 
 def ordinary() -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("spout", FeederSpout(["number"], [[(1,)]]))
-    builder.set_bolt("ack", Ack()).shuffle_grouping("spout")
-    return builder.create_topology("values")
+    return chain("values", {"spout": FeederSpout(["number"], [[(1,)]]), "ack": Ack()})
 
 
 def renamed() -> Topology:
@@ -80,3 +83,16 @@ def stored(conf: dict[str, Any]) -> object:
     with decision_log(conf, "values") as log:
         kept = log.load(), log.load_batches(), log.stored_generation()
     return kept, {file: file.read_bytes() for file in location.rglob("*") if file.is_file()}
+
+
+def test_it_is_explained_with_the_metadata_of_its_last_batch(tmp_path: Path) -> None:
+    conf = {**settings_of(tmp_path / "state"), "topology.checkpoint.location": str(tmp_path / "checkpoint")}
+    spout = MemoryTransactionalSpout({0: [("a",), ("b",), ("c",)]}, ["word"], take=2)
+    builder = TransactionalTopologyBuilder("explained", "words", spout)
+    builder.set_committer_bolt("count", CountWords()).global_grouping("words")
+    finished(builder.build_topology(), conf)
+    (tmp_path / "conf.json").write_text(json.dumps(conf))
+    shown = CliRunner().invoke(app, ["state", "explain", "explained", "--conf", str(tmp_path / "conf.json")])
+    assert shown.exit_code == 0, shown.output
+    assert "batch 2 of its spout 'words' (partitioned) has the metadata {0: [2, 1]}" in " ".join(shown.output.split())
+    assert "it continues with txid 3" in shown.output

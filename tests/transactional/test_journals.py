@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.errors import AnchorboltError, TopologyError
 from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import (
@@ -15,6 +14,7 @@ from anchorbolt.transactional import (
     TransactionalMap,
     TransactionalTopologyBuilder,
 )
+from tests.engine.jobs import BasicBolt
 
 TABLE: dict[Any, Any] = {}
 
@@ -52,12 +52,11 @@ class Count(BaseTransactionalBolt, Committer):
         pass
 
 
-class Words(BaseBasicBolt):
+class Words(BasicBolt):
+    fields = ("tx", "word")
+
     def execute(self, tup: Any, collector: Any) -> None:
         collector.emit((tup[0], tup[1]))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "word")
 
 
 def run(

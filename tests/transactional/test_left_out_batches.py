@@ -12,7 +12,6 @@ from anchorbolt.cli.exit_codes import WRONG_USAGE
 from anchorbolt.cli.main import app
 from anchorbolt.engine import RunStatus
 from anchorbolt.errors import BoltError, SpoutError
-from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import (
     MemoryTransactionalSpout,
     OpaqueMemoryTransactionalSpout,
@@ -20,6 +19,7 @@ from anchorbolt.transactional import (
     OpaquePartitionedTransactionalSpout,
     PartitionedCoordinator,
 )
+from tests.engine.jobs import Fields, finished
 from tests.reliability.jobs import letters_in
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import Values, attempts, batches, boom, rows, values_topology
@@ -128,7 +128,7 @@ def test_letters_of_batches_go_to_a_function(conf: dict[str, Any]) -> None:
         "topology.max.batch.retries": 0,
     }
     topology = values_topology(MemoryTransactionalSpout({0: rows(range(3))}, ["number"], 1), FailsOn(1))
-    assert LocalCluster().submit(topology, given).await_termination(60)
+    finished(topology, given)
     [(txid, [letter])] = got
     assert (txid, letter.values, letter.is_batch) == (1, (1, {0: [0, 1]}), True)
     assert str(letter).startswith("batch 1 of spout 'spout' is a dead letter, after it was tried 1 time: bolt 'values'")
@@ -152,11 +152,6 @@ def test_the_command_lists_letters_of_batches_and_refuses_to_replay_them(run: Ru
     assert letters_in(letters) == before
 
 
-def test_the_cause_of_a_letter_names_a_spout_as_a_spout() -> None:
-    letter = DeadLetter("spout", "", (1, None), None, "spout", 2, "ValueError: boom", 1, 0.0)
-    assert letter.cause == "spout 'spout', task 2: ValueError: boom"
-
-
 class NeverTells(PartitionedCoordinator):
     """Leaves it to the engine whether a batch is ready."""
 
@@ -172,9 +167,8 @@ class TakesTwo(OpaquePartitionedEmitter):
         return min(start + 2, 10)
 
 
-class TenNumbers(OpaquePartitionedTransactionalSpout):
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "number")
+class TenNumbers(Fields, OpaquePartitionedTransactionalSpout):
+    fields = ("tx", "number")
 
     def coordinator(self, conf: Any, context: Any) -> PartitionedCoordinator:
         return NeverTells()

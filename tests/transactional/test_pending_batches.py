@@ -1,6 +1,5 @@
 """What is stored of the batches in flight: never more than may be pending, and exact when another number may be."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.errors import BoltError, FaultInjected
 from anchorbolt.faults.points import FaultPoint, PointReached
-from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from anchorbolt.transactional.batches.metadata import BatchMetadata
 from tests.engine.conftest import Watch
@@ -180,13 +178,3 @@ def test_hand_offs_of_batches_that_were_given_up_are_removed(run: Run, conf: dic
     )
     assert max(kept) <= 3
     assert files_of(conf) == []
-
-
-def test_a_run_is_stopped_from_another_thread(conf: dict[str, Any]) -> None:
-    committed = threading.Event()
-    spout = MemoryTransactionalSpout({0: rows(range(5000))}, ["number"], 1)
-    handle = LocalCluster().submit(values_topology(spout), conf, on_wave=lambda report: committed.set())
-    assert committed.wait(30)
-    assert handle.stop(60) is True
-    assert 0 < len(handle.reports) < 5000
-    assert handle.stop() is True

@@ -68,11 +68,10 @@ def test_a_bolt_that_emits_in_prepare(run: Run, conf: dict[str, Any], times: int
 
 
 class StatefulEmitsInPrepare(StatefulBolt, Committer):
+    fields = ("tx", "value")
+
     def prepare(self, conf: Any, context: Any, collector: Any) -> None:
         collector.emit((1, 2))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "value")
 
 
 def test_a_stateful_bolt_that_emits_in_prepare(run: Run) -> None:

@@ -10,6 +10,7 @@ from anchorbolt.engine import RunStatus
 from anchorbolt.errors import BoltError, SpoutError
 from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import CommitterTransactionalEmitter, CommitterTransactionalSpout, TransactionalEmitter
+from tests.engine.jobs import finished
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import (
     Passing,
@@ -171,7 +172,7 @@ def test_a_run_that_is_stopped_finishes_its_batch_and_gives_up_the_others(conf: 
     assert sorted(batches(conf)) == [1, 2]
     assert time.monotonic() - started < 30
     assert sorted(notes(conf, "closed emitter")) == sorted(notes(conf, "opened emitter"))
-    assert cluster.submit(values_topology(Ranges(2, 20)), conf).await_termination(60)
+    finished(values_topology(Ranges(2, 20)), conf, cluster=cluster)
     assert sorted(batches(conf)) == [*range(1, 11)]
     assert notes(conf, "initialize")[2:4] == ["3 4", "4 6"]
     assert len(notes(conf, "initialize")) == 10

@@ -9,7 +9,6 @@ import pytest
 
 from anchorbolt.bolts import BaseStatefulBolt, ParquetSink
 from anchorbolt.errors import BoltError
-from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology
@@ -20,12 +19,15 @@ from anchorbolt.transactional import (
     OpaqueMemoryTransactionalSpout,
     TransactionalTopologyBuilder,
 )
+from tests.engine.jobs import Fields, finished
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import Passing, first_times, note, notes, rows
 
 
-class Sums(BaseStatefulBolt[Any], Committer):
+class Sums(Fields, BaseStatefulBolt[Any], Committer):
     """Keeps the sum by the last digit, and notes what it reads at the beginning of each batch."""
+
+    fields = ("tx", "total")
 
     def prepare(self, conf: Any, context: Any, collector: Any) -> None:
         self.conf, self.collector = conf, collector
@@ -48,9 +50,6 @@ class Sums(BaseStatefulBolt[Any], Committer):
         self.batch = []
         if txid == 3 and first_times(self.conf, "sums", 2):
             raise ValueError("boom")
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "total")
 
 
 class Unmarked(BaseStatefulBolt[Any]):
@@ -96,8 +95,7 @@ def test_state_is_checkpointed_once_with_each_batch(run: Run, conf: dict[str, An
 def test_state_in_memory_continues_in_the_same_cluster(conf: dict[str, Any]) -> None:
     cluster = LocalCluster()
     for end in (20, 30, 50):
-        handle = cluster.submit(summed(end=end), {"notes": conf["notes"]})
-        assert handle.await_termination(60)
+        handle = finished(summed(end=end), {"notes": conf["notes"]}, cluster=cluster)
         assert handle.state("sums") == {**digits(end // 10), "total": sum(range(end))}
 
 
@@ -108,8 +106,10 @@ def test_a_sink_behind_a_committer_has_the_txid_in_its_first_column(run: Run, tm
     assert table.to_pylist() == [{"tx": txid, "total": sum(range(10 * txid))} for txid in range(1, 6)]
 
 
-class Holds(BaseBatchBolt):
+class Holds(Fields, BaseBatchBolt):
     """Holds a lock, which cannot be pickled, and notes on which call of which phase it is."""
+
+    fields = ("tx", "number")
 
     def prepare(self, conf: Any, context: Any, collector: Any, id: Any) -> None:
         self.conf, self.collector, self.attempt = conf, collector, id
@@ -124,9 +124,6 @@ class Holds(BaseBatchBolt):
     def finish_batch(self) -> None:
         note(self.conf, "executed", "finish")
         self.collector.emit((self.attempt, sum(self.numbers)))
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "number")
 
 
 def test_a_committer_that_cannot_be_pickled_gets_its_tuples_in_the_commit_phase(run: Run, conf: dict[str, Any]) -> None:

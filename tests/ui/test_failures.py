@@ -8,23 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert, structs
 
 from anchorbolt.bolts import FailedException
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.records import Holder, Wave
 from anchorbolt.observe.history.segments import read_history
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
-from anchorbolt.ui.model.failures import failures
+from anchorbolt.ui.answers import Failures, TimedOut
+from anchorbolt.ui.model.history import failures
 from anchorbolt.ui.model.recorded import observed
-from anchorbolt.ui.schemas import FAILURES
 from tests.engine.jobs import one_bolt
 from tests.reliability import jobs
 from tests.reliability.jobs import MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt
 from tests.ui.conftest import CANARY, DEADLINE_S, Client
-from tests.ui.schema_check import problems
 
 POISONED = "/api/v1/topology/poisoned/failures"
 
@@ -73,7 +74,7 @@ def history_at(location: Path) -> UiServer:
 
 def check_letter(answer: Any) -> None:
     """Check the answer of a run with one dead letter."""
-    assert problems(answer, FAILURES) == []
+    convert(answer, Failures)
     assert answer["deadLetters"] == 1
     (letter,) = answer["letters"]
     assert (letter["spout"], letter["message"], letter["component"], letter["tries"]) == ("in", "1", "checks", 1)
@@ -104,8 +105,8 @@ def test_a_run_keeps_its_latest_hundred_dead_letters_and_counts_all(tmp_path: Pa
     handle = poisoned(tmp_path, messages=130)
     assert len(handle.observe().dead_letters) == 100
     assert handle.observe().figures.dead_letters == 130
-    assert max(len(each["traceback"]) for each in handle.observe().dead_letters) < 4100
-    kept = [record["letters"] for record in handle.observe().records if record["kind"] == "wave"]
+    assert max(len(each.traceback) for each in handle.observe().dead_letters) < 4100
+    kept = [record.letters for record in handle.observe().records if isinstance(record, Wave)]
     assert max(map(len, kept)) <= 3
 
 
@@ -139,7 +140,7 @@ def test_a_failed_round_of_the_wave_that_runs_is_shown_at_once(server: UiServer,
         answer = client.json(f"/api/v1/topology/{topology.name}/failures")
     finally:
         RaisesThenWaits.leave.set()
-    assert problems(answer, FAILURES) == []
+    convert(answer, Failures)
     (failed,) = answer["rounds"]
     assert (failed["txid"], failed["rounds"], failed["component"]) == (0, 2, "bolt")
     assert "ValueError" in failed["reasons"][0]
@@ -173,7 +174,7 @@ def failing(location: Path) -> RunHandle:
 
 
 def check_failed(answer: Any) -> None:
-    assert problems(answer, FAILURES) == []
+    convert(answer, Failures)
     assert CANARY not in str(answer)
     shown = sorted((each["messageId"], each["component"], each["task"], each["reason"]) for each in answer["messages"])
     reason = "FailedException: not with ***"
@@ -202,6 +203,7 @@ def test_failed_messages_are_shown_from_the_history_with_their_reasons(tmp_path:
 
 
 def test_who_held_what_timed_out_is_shown_from_the_history() -> None:
-    held = {"spout": "in", "component": "keeps", "task": 1, "messages": 2}
-    wave = {"kind": "wave", "at": 1.0, "generation": 1, "txid": 0, "failed": 2, "timed_out": [held]}
-    assert failures(observed([wave, {**wave, "txid": 1}], "somewhere"))["timedOut"] == [{**held, "messages": 4}]
+    held = Holder(spout="in", component="keeps", task=1, messages=2)
+    wave = Wave(at=1.0, generation=1, txid=0, failed=2, timed_out=[held])
+    shown = failures(observed([wave, structs.replace(wave, txid=1)], "somewhere"))
+    assert shown.timed_out == [TimedOut(spout="in", component="keeps", task=1, messages=4)]

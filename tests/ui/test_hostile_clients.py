@@ -13,7 +13,7 @@ from statistics import median
 
 import pytest
 
-from anchorbolt.observe.figures.server import MetricsServer, MetricsText
+from anchorbolt.observe.web.metrics import MetricsServer, MetricsText
 from anchorbolt.ui import UiServer
 from tests.cli.command import wait_until
 from tests.ui.conftest import Client, start

@@ -9,30 +9,31 @@ import pytest
 
 from anchorbolt.config import Secret
 from anchorbolt.config.masking import secrets_in
+from anchorbolt.observe.web.access import Access
 from anchorbolt.testing import ManualClock
-from anchorbolt.ui.access import Access
-from anchorbolt.ui.answers import Answers, TooManyAnswers
+from anchorbolt.ui.answers import Now, RunningWave, Waiting
+from anchorbolt.ui.cache import Answers, TooManyAnswers
 from anchorbolt.ui.model.configuration import masked
 from anchorbolt.ui.model.live import starting
 from anchorbolt.ui.model.now import readiness
-from anchorbolt.ui.model.observation import Now, Observation, RunningWave
+from anchorbolt.ui.model.observation import Observation
 from anchorbolt.ui.model.text import pretty_seconds
 
 RUNNING = replace(starting("words", 300.0, 0.0), status="RUNNING")
 
 
 def wave(seconds: float) -> RunningWave:
-    return RunningWave(txid=7, phase="prepare", round=2, failure="ValueError: no", seconds=seconds)
+    return RunningWave(txid=7, phase="prepare", round=2, last_failure="ValueError: no", seconds=seconds)
 
 
 @pytest.mark.parametrize(
     ("now", "ready"),
     [
-        (Now(commit_age_s=10_000), True),  # idle: there is nothing to commit
-        (Now(commit_age_s=10_000, wave=wave(1)), True),  # idle until a moment ago
-        (Now(commit_age_s=301, wave=wave(301)), False),
-        (Now(commit_age_s=10_000, waiting={"the store": 301.0}), False),
-        (Now(commit_age_s=2, wave=wave(1), waiting={"the store": 1.0}), True),
+        (Now(commit_age_secs=10_000), True),  # idle: there is nothing to commit
+        (Now(commit_age_secs=10_000, wave=wave(1)), True),  # idle until a moment ago
+        (Now(commit_age_secs=301, wave=wave(301)), False),
+        (Now(commit_age_secs=10_000, waiting=[Waiting(waits_for="the store", seconds=301.0)]), False),
+        (Now(commit_age_secs=2, wave=wave(1), waiting=[Waiting(waits_for="the store", seconds=1.0)]), True),
     ],
 )
 def test_a_topology_is_healthy_unless_something_keeps_it_from_a_commit(now: Now, ready: bool) -> None:
@@ -41,7 +42,7 @@ def test_a_topology_is_healthy_unless_something_keeps_it_from_a_commit(now: Now,
 
 
 def test_a_paused_topology_is_healthy_however_long_ago_the_last_commit_was() -> None:
-    assert readiness(replace(RUNNING, status="PAUSED", now=Now(commit_age_s=10_000))) == (True, "paused")
+    assert readiness(replace(RUNNING, status="PAUSED", now=Now(commit_age_secs=10_000))) == (True, "paused")
 
 
 @pytest.mark.parametrize("status", ["STARTING", "STOPPED", "FINISHED", "FAILED", "UNKNOWN"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import ConfigError
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.records import Graph, GraphComponent, Record, Start, Wave
 from anchorbolt.observe.history.segments import read_history
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
@@ -19,8 +21,7 @@ from anchorbolt.ui.model.now import now
 from anchorbolt.ui.model.recorded import observed
 from anchorbolt.ui.model.topology import topology
 from tests.ui.conftest import DEADLINE_S, Client, Count, Split
-from tests.ui.schema_check import problems
-from tests.ui.test_rest import PATHS, WORDS, schema_of
+from tests.ui.test_rest import PATHS, WORDS, answer_of
 
 ANY_PORT = load_conf({"topology.ui.port": 0}).settings
 
@@ -47,7 +48,7 @@ def test_a_history_answers_as_a_run_does_without_the_figures_of_tasks(location: 
     client = Client(server.address)
     try:
         for path in PATHS:
-            assert problems(client.json(path), schema_of(path)) == [], path
+            convert(client.json(path), answer_of(path))
         topology = client.json(WORDS)
         assert (topology["status"], topology["isLive"], topology["txid"]) == ("FINISHED", False, 1)
         assert [(each["boltId"], each["executed"], each["tasks"]) for each in topology["bolts"]] == [
@@ -67,20 +68,20 @@ def test_a_history_answers_as_a_run_does_without_the_figures_of_tasks(location: 
 def test_what_a_history_does_not_tell_is_null_and_not_zero(location: str) -> None:
     seen = observed(list(read_history(open_folder(location))), location)
     shown = topology(seen, ":all-time")
-    untold = ("failed", "errors", "executeMs", "keysStaged", "bytesStaged", "bytesOut", "transferred")
-    for each in shown["bolts"]:
-        assert [each[name] for name in (*untold, "capacity", "executeLatency")] == [None] * 9
-    [spout] = shown["spouts"]
-    assert [spout[name] for name in untold if name != "failed"] == [None] * 6
-    assert (spout["executed"], spout["failed"]) == (2, 0)
-    assert shown["msgTimeout"] is None
-    assert {each["transferred"] for each in shown["topologyStats"]} == {None}
+    untold = ("failed", "errors", "execute_ms", "keys_staged", "bytes_staged", "bytes_out", "transferred")
+    for bolt in shown.bolts:
+        assert [getattr(bolt, name) for name in (*untold, "capacity", "execute_latency")] == [None] * 9
+    [spout] = shown.spouts
+    assert [getattr(spout, name) for name in untold if name != "failed"] == [None] * 6
+    assert (spout.executed, spout.failed) == (2, 0)
+    assert shown.msg_timeout is None
+    assert {each.transferred for each in shown.topology_stats} == {None}
     of_count = component(seen, "count", ":all-time", first=0, count=10, sort="task")
     assert of_count is not None
-    for each in of_count["boltStats"]:
-        assert [each[name] for name in (*untold, "capacity", "executeLatency")] == [None] * 9
+    for each in of_count.bolt_stats or ():
+        assert [getattr(each, name) for name in (*untold, "capacity", "execute_latency")] == [None] * 9
     does = now(seen)
-    assert (does["commitAgeSecs"], does["messagesInFlight"], does["oldestMessageSecs"]) == (None, None, None)
+    assert (does.commit_age_secs, does.messages_in_flight, does.oldest_message_secs) == (None, None, None)
 
 
 def test_a_place_without_a_history_is_shown_empty(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_place_without_a_history_is_shown_empty(tmp_path: Path) -> None:
 
 
 def test_a_history_that_cannot_be_read_is_refused() -> None:
-    def away() -> list[dict[str, object]]:
+    def away() -> list[Record]:
         raise OSError("away")
 
     with pytest.raises(ConfigError):
@@ -105,14 +106,9 @@ def test_a_history_that_cannot_be_read_is_refused() -> None:
 
 
 def test_the_messages_of_several_spouts_are_those_of_the_topology_and_of_no_single_spout() -> None:
-    graph = {
-        "topology": "words",
-        "components": [{"id": name, "kind": "spout", "type": "", "tasks": 1} for name in "ab"],
-    }
-    head = {"at": 1.0, "generation": 1, "txid": 0}
-    records = [{**head, "kind": "start", "graph": graph}, {**head, "kind": "wave", "acked": 5, "failed": 2}]
-    shown = topology(observed(records, "somewhere"), ":all-time", sys=False)
-    [stats] = [each for each in shown["topologyStats"] if each["window"] == ":all-time"]
-    assert (stats["acked"], stats["failed"]) == (5, 2)
-    for name in ("acked", "failed", "deadLetters"):
-        assert [each[name] for each in shown["spouts"]] == [None, None]
+    graph = Graph("words", [GraphComponent(id=name, kind="spout", type="", level=0, tasks=1) for name in "ab"])
+    start = Start(at=1.0, generation=1, txid=0, graph=graph)
+    shown = topology(observed([start, Wave(at=1.0, generation=1, txid=0, acked=5, failed=2)], "somewhere"), ":all-time")
+    [stats] = [each for each in shown.topology_stats if each.window == ":all-time"]
+    assert (stats.acked, stats.failed) == (5, 2)
+    assert [(each.acked, each.failed, each.dead_letters) for each in shown.spouts] == [(None, None, None)] * 2

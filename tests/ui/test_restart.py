@@ -6,21 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.errors import BoltError
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.records import FailedMessage, Holder, Letter, Wave
 from anchorbolt.observe.history.segments import HistoryFiles
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
-from anchorbolt.ui.model.failures import failures
+from anchorbolt.ui.answers import Failures, TimedOut, Waves
+from anchorbolt.ui.model.history import failures
 from anchorbolt.ui.model.live import LiveRun
-from anchorbolt.ui.schemas import FAILURES, WAVES
 from tests.cli.command import wait_until
 from tests.engine.jobs import StatefulBolt
 from tests.ui.conftest import CANARY, DEADLINE_S, Client
-from tests.ui.schema_check import problems
 
 WORDS = "/api/v1/topology/words"
 
@@ -54,7 +55,7 @@ def test_waves_and_failures_of_earlier_drivers_are_shown(server: UiServer, clien
         server.show(handle)
         wait_until(lambda: len(handle.observe().records) == 6, "the history is read, and the wave has committed")
         waves = client.json(f"{WORDS}/waves")
-        assert problems(waves, WAVES) == []
+        convert(waves, Waves)
         assert [(each["kind"], each["generation"], each["txid"]) for each in waves["waves"]] == [
             ("wave", 2, 2),
             ("start", 2, 1),
@@ -65,7 +66,7 @@ def test_waves_and_failures_of_earlier_drivers_are_shown(server: UiServer, clien
         ]
         assert client.json(f"{WORDS}/waves/1")["generation"] == 1
         answer = client.json(f"{WORDS}/failures")
-        assert problems(answer, FAILURES) == []
+        convert(answer, Failures)
         [end] = answer["ends"]
         assert (end["txid"], end["error"]) == (1, "BoltError")
         [bolt] = client.json(WORDS)["bolts"]
@@ -75,21 +76,24 @@ def test_waves_and_failures_of_earlier_drivers_are_shown(server: UiServer, clien
 
 
 def test_messages_and_letters_of_earlier_drivers_are_shown_without_this_drivers_secrets(tmp_path: Path) -> None:
-    by = {"spout": "in", "component": "picky", "task": 0, "reason": f"not with {CANARY}"}
-    message = {**by, "message": "m1", "timed_out": False}
-    letter = {**by, "message": "7", "traceback": "", "tries": 3, "at": 1.0, "txid": 0}
-    held = {"spout": "in", "component": "picky", "task": 0, "messages": 2}
-    told = {"failed": 3, "messages": [message], "dead_letters": 4, "letters": [letter], "timed_out": [held]}
-    wave = {"kind": "wave", "at": 1.0, "generation": 0, "txid": 0, **told}
+    why = f"not with {CANARY}"
+    wave = Wave(
+        at=1.0,
+        generation=0,
+        txid=0,
+        failed=3,
+        messages=[FailedMessage("in", "m1", "picky", 0, why, timed_out=False)],
+        dead_letters=4,
+        letters=[Letter(1.0, 0, "in", "7", "picky", 0, why, "", 3)],
+        timed_out=[Holder("in", "picky", 0, 2)],
+    )
     HistoryFiles(open_folder(str(tmp_path / "checkpoint")), 0).write([wave])
     handle = run(tmp_path, "a")
     assert handle.await_termination(DEADLINE_S)
     answer = failures(LiveRun(handle).observe())
     assert CANARY not in str(answer)
-    assert [(each["txid"], each["messageId"], each["reason"]) for each in answer["messages"]] == [
-        (0, "m1", "not with ***")
-    ]
-    assert [each["message"] for each in answer["letters"]] == ["7"]
-    assert answer["deadLetters"] == 4
-    assert answer["timedOut"] == [held]
+    assert [(each.txid, each.message_id, each.reason) for each in answer.messages] == [(0, "m1", "not with ***")]
+    assert [each.message for each in answer.letters] == ["7"]
+    assert answer.dead_letters == 4
+    assert answer.timed_out == [TimedOut(component="picky", task=0, spout="in", messages=2)]
     assert handle.observe().figures.dead_letters == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,8 +12,8 @@ import pytest
 from anchorbolt.config import Secret, load_conf
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import ConfigError
+from anchorbolt.observe.web import connection as connections
 from anchorbolt.ui import UiServer
-from anchorbolt.ui import connection as connections
 from tests.ui.conftest import TOKEN, Client
 
 SUMMARY = "/api/v1/topology/summary"
@@ -46,12 +45,6 @@ def test_a_port_in_use_is_refused(server: UiServer) -> None:
     with pytest.raises(ConfigError) as refused:
         UiServer("words", port=Client(server.address).port)
     assert refused.value.key == "topology.ui.port"
-
-
-def test_without_the_extra_the_refusal_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(ConfigError, match=r"anchorbolt\[ui\]"):
-        UiServer("words", port=0)
 
 
 @pytest.mark.parametrize(

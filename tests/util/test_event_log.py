@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,9 +18,18 @@ class Log:
         self.now = 100.0
         self.fields: dict[str, object] = {}
         self._text = io.StringIO()
-        self.handler = EventHandler(self._text, lambda: self.fields, clock=lambda: self.now)
+        self.calls: list[tuple[float, Callable[[], None]]] = []  # that the handler wants to be made later: their times
+        self.handler = EventHandler(self._text, lambda: self.fields, clock=lambda: self.now, later=self._later)
         self.logger = logging.Logger("tests.events")  # not below the root, whose handlers are pytest's
         self.logger.addHandler(self.handler)
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.calls.append((self.now + seconds, call))
+
+    def make_call(self) -> None:
+        """Let the time of the first call come, and make it."""
+        self.now, call = self.calls.pop(0)
+        call()
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events since the last call."""
@@ -117,56 +127,33 @@ def test_a_closed_stream_is_ignored(log: Log) -> None:
     EventHandler(stream).handle(logging.makeLogRecord({"msg": "a"}))
 
 
-class Later:
-    """The calls that a handler wants to be made later, with their times."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self.calls: list[tuple[float, Any]] = []
-
-    def __call__(self, seconds: float, call: Any) -> None:
-        self.calls.append((self._log.now + seconds, call))
-
-    def make(self) -> None:
-        """Let the time of the first call come, and make it."""
-        self._log.now, call = self.calls.pop(0)
-        call()
-
-
-@pytest.fixture
-def later(log: Log) -> Later:
-    made = Later(log)
-    log.handler._later = made
-    return made
-
-
-def test_a_process_that_logs_nothing_more_tells_what_it_left_out(log: Log, later: Later) -> None:
+def test_a_process_that_logs_nothing_more_tells_what_it_left_out(log: Log) -> None:
     log.logger.warning("once")
-    assert later.calls == [], "nothing was left out"
+    assert log.calls == [], "nothing was left out"
     for _ in range(48):
         log.logger.warning("again")
     log.now += 2
     for _ in range(30):
         log.logger.warning("tail")
     assert len(log.events()) == 3
-    assert [at for at, _ in later.calls] == [100.0 + BETWEEN_REPEATS_S], "one call is enough"
-    later.make()
-    later.make()
+    assert [at for at, _ in log.calls] == [100.0 + BETWEEN_REPEATS_S], "one call is enough"
+    log.make_call()
+    log.make_call()
     assert [(event["message"], event["left_out"]) for event in log.events()] == [("again", 46), ("tail", 28)]
-    assert later.calls == [], "all is told"
+    assert log.calls == [], "all is told"
     log.logger.warning("again")
-    later.make()
+    log.make_call()
     assert [event["message"] for event in log.events()] == ["again"]
 
 
-def test_what_was_left_out_can_be_told_before_it_is_due(log: Log, later: Later) -> None:
+def test_what_was_left_out_can_be_told_before_it_is_due(log: Log) -> None:
     for _ in range(3):
         log.logger.warning("again")
     log.handler.tell()
     log.handler.tell()
     assert [event.get("left_out") for event in log.events()] == [None, 1]
-    later.make()
-    assert (log.events(), later.calls) == ([], [])
+    log.make_call()
+    assert (log.events(), log.calls) == ([], [])
 
 
 def test_what_is_known_of_a_repeat_is_that_of_its_own_moment(log: Log) -> None:

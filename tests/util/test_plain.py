@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
+from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import AnchorboltError, UnsupportedValue
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
 from anchorbolt.serialization.codecs import MsgpackKeyCodec, PickleCodec
 from anchorbolt.streams.hashing import stable_hash
 from anchorbolt.testing import FeederSpout
-from anchorbolt.topology import TopologyBuilder
 from anchorbolt.util.plain import plain
+from tests.engine.jobs import BasicBolt, chain
 from tests.support.keys import Colour, Level, Pair, Text
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -240,15 +240,14 @@ def test_json_takes_the_same_and_pickle_keeps_types() -> None:
         assert type(pickled.decode(pickled.encode(value))) is type(value)
 
 
-class Emit(BaseBasicBolt):
+class Emit(BasicBolt):
+    fields = ("value",)
+
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def execute(self, tup: Any, collector: Any) -> None:
         collector.emit((self.value,))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("value")
 
 
 class Keep(BaseStatefulBolt[Any]):
@@ -264,12 +263,10 @@ class Keep(BaseStatefulBolt[Any]):
 
 
 def states(value: Any) -> list[tuple[Any, Any]]:
-    builder = TopologyBuilder()
-    builder.set_spout("in", FeederSpout(["s"], [[("x",)]]))
-    builder.set_bolt("emit", Emit(value)).shuffle_grouping("in")
-    builder.set_bolt("keep", Keep(), parallelism=3).fields_grouping("emit", "value")
     conf = {"topology.state.provider": "memory", "topology.max.batch.retries": 0}
-    handle = LocalCluster().submit(builder.create_topology("plain"), conf)
+    handle = LocalCluster().submit(
+        chain("plain", {"in": FeederSpout(["s"], [[("x",)]]), "emit": Emit(value), "keep": (Keep(), 3, "value")}), conf
+    )
     handle.await_termination(60)
     return list(handle.state_items("keep"))
 

@@ -21,7 +21,8 @@ from same_structure import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 START, ALL_PAGES = "README.md", "docs/README.md"
-WIDE = "docs/your_topology.md"  # has columns: shown without the navigation and the table of contents beside it
+# Columns and a wide table: shown without the navigation and the table of contents beside them.
+WIDE = ("docs/your_topology.md", "docs/your_topology_reference.md")
 
 _log = logging.getLogger("mkdocs.plugins.anchorbolt")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -60,7 +61,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> None:
     """Let Material hide what stands beside a wide page; on a phone the navigation remains in its menu."""
-    if page.file.src_uri == WIDE:
+    if page.file.src_uri in WIDE:
         page.meta["hide"] = ["navigation", "toc"]
 
 

@@ -7,21 +7,22 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.runner import StageProgress
-from anchorbolt.engine.local.levels import run_levels
-from anchorbolt.engine.local.workers import Workers
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import Clock, DriverSpouts, driver_spouts
 from anchorbolt.engine.sources.source import Source
+from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.emitter_task import run_emitter_task
-from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message, reports_in
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import WaveFailed
 from anchorbolt.files import Folder
@@ -33,6 +34,81 @@ from anchorbolt.transactional.batches.flights import BatchDriver
 
 if TYPE_CHECKING:
     from anchorbolt.engine.spark.processing import LocalRanges
+
+_WORKERS = 2
+
+
+class Workers:
+    """Chooses a worker by a seed for each task and round. Not thread-safe.
+
+    Spark runs a task's next wave in any worker, so a bolt can lose its attributes. Here the same happens in tests.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._choice = random.Random(f"workers/{seed}")  # independent of the order of tasks and blobs
+        self._registries = [InstanceRegistry() for _ in range(_WORKERS)]
+        self._used: dict[TaskKey, InstanceRegistry] = {}  # in the task's last round
+
+    def choose(self, task: TaskKey) -> InstanceRegistry:
+        """Return the instances of the worker that runs a task in this round."""
+        registry = self._used[task] = self._choice.choice(self._registries)
+        return registry
+
+    def handle(self, plan: ExecutionPlan, checkpoint: CheckpointTuple, task: TaskKey, current: Round) -> None:
+        """Pass COMMIT or ROLLBACK to a task's bolt in the worker that ran the task last."""
+        self._used.get(task, self._registries[0]).handle(plan, checkpoint, task, current)
+
+    def close_run(self, run_id: str) -> None:
+        for registry in self._registries:
+            registry.close_run(run_id)
+
+
+def run_levels(
+    plan: ExecutionPlan,
+    rows: Iterable[Envelope],
+    current: Round,
+    workers: Workers,
+    order: random.Random,
+    check: Callable[[], None] = lambda: None,
+) -> list[TaskReport]:
+    """Run the tasks of each level in a random order; the blobs of one sender keep their order.
+
+    Args:
+        plan: The plan.
+        rows: The blobs that the spouts send.
+        current: The round.
+        workers: The workers that run the tasks.
+        order: Chooses the order.
+        check: Called before each task; may raise.
+    """
+    waiting = list(rows)
+    for level in plan.wiring.levels:
+        inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
+        for row in waiting:
+            inputs[row.partition].append(row)
+        waiting = []
+        partitions = list(range(len(level)))
+        order.shuffle(partitions)
+        for partition in partitions:
+            check()
+            arriving = _interleaved(inputs[partition], order)
+            waiting.extend(run_bolt_task(plan, level[partition], current, workers.choose(level[partition]), arriving))
+    return reports_in(waiting, current)
+
+
+def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelope]:
+    """Yield rows in a random order that keeps the order of each sender's rows."""
+    senders: dict[object, list[Envelope]] = defaultdict(list)
+    for row in rows:
+        message = decode_message(row.payload)
+        senders[row.level, row.destination, message.source].append(row)
+    queues = [iter(queue) for queue in senders.values()]
+    while queues:
+        position = order.randrange(len(queues))
+        try:
+            yield next(queues[position])
+        except StopIteration:
+            queues.pop(position)
 
 
 class TemporaryDirectory:

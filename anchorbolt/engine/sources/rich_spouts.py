@@ -11,12 +11,11 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.flow_control import FlowControl, WaveLoad
-from anchorbolt.engine.sources.left_out import LeftOut, verdicts_of
 from anchorbolt.engine.sources.open_trees import KEPT, open_trees
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.spout_host import SpoutHost
 from anchorbolt.engine.sources.throttle import Throttle, loads_of
-from anchorbolt.engine.sources.wave_report import WaveReport
+from anchorbolt.engine.sources.wave_report import LeftOut, WaveReport, verdicts_of
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import Fenced

@@ -1,14 +1,17 @@
 """The report of a committed wave: the time of its phases, its figures, and why rounds before it failed."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anchorbolt.checkpoint.coordinator import CommittedWave
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.messages import ReportedError, TaskReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.tracking.settlements import FailedTree, TaskMessages
+from anchorbolt.tracking.verdict import Verdict
 
 PHASES = ("source", "compute", "prepare", "decide", "commit")
 """The phases of a wave, in their order; a `WaveReport` has the time of each as `…_ms`."""
@@ -101,3 +104,28 @@ def summarise(wave: CommittedWave) -> WaveReport:
         decide_ms=wave.decide_ms,
         commit_ms=wave.commit_ms,
     )
+
+
+class LeftOut:
+    """Adds up the rounds of one wave that were repeated without the tuples that failed in them."""
+
+    def __init__(self) -> None:
+        self.errors_reported = 0  # of these tuples
+        self.errors: dict[TaskKey, ReportedError] = {}  # the last of each task
+        self.failed = Counter[TaskKey]()  # tuples, by the task that failed them
+
+    def add(self, reports: Sequence[TaskReport]) -> None:
+        """Add the reports of a round.
+
+        Tuples of trees of earlier waves are not left out: the next round counts them.
+        """
+        self.errors_reported += sum(report.failures_reported for report in reports)
+        self.errors |= {each.task: each.error for each in reports if each.error and each.failures_reported}
+        failed = (each for verdict in verdicts_of(reports) for each in verdict.failed)
+        earlier = Counter(each[1:3] for each in failed if each.msg_id is not None)
+        self.failed += Counter({report.task: report.tuples_failed for report in reports}) - earlier
+
+
+def verdicts_of(reports: Sequence[TaskReport]) -> list[Verdict]:
+    """Return the verdicts of the ackers in a round."""
+    return [report.outcome.verdict for report in reports if report.outcome.verdict is not None]

@@ -1,13 +1,13 @@
 """The figures of a run for Prometheus: a collector that `prometheus_client` asks at each scrape.
 
-The names follow https://prometheus.io/docs/practices/naming/; docs/operating.md lists them.
+The names follow https://prometheus.io/docs/practices/naming/; docs/operating_reference.md lists them.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
@@ -16,15 +16,12 @@ from prometheus_client.registry import Collector
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.observe.figures.families import Distributions, Families, user_metric
-from anchorbolt.observe.figures.registered import RegisteredMetrics
 from anchorbolt.observe.figures.run_figures import Figures, SpoutFigure, WaveFigure
-from anchorbolt.observe.figures.starting import age_of_checkpoint, run_status, start_time, waiting_seconds
-from anchorbolt.observe.figures.tasks import Figure
+from anchorbolt.observe.figures.tasks import Figure, RegisteredMetrics
 from anchorbolt.observe.figures.windows import ALL_TIME, TEN_MINUTES
 
 if TYPE_CHECKING:
     from anchorbolt.observe.observed_run import ObservedRun
-
 
 _TASK = ("component", "task")
 
@@ -152,3 +149,56 @@ def of_messages(families: Families, run: ObservedRun) -> Iterator[Metric]:
         for (spout, (component, index)), number in run.figures.timed_out.items()
     ]
     yield families.counter("timed_out_messages", text, timed_out, ["spout", "component", "task"])
+
+
+_STARTED = time.time()  # of this process, as good as
+
+Waiting = Callable[[], Mapping[str, float]]
+"""Returns what a run waits for, and for how many seconds."""
+
+
+class StartCollector(Collector):
+    """Yields the few metrics of a run before it has a handle, under the names of `RunCollector`."""
+
+    def __init__(self, topology: str, statuses: Iterable[str], waiting: Waiting) -> None:
+        """`statuses` are those that the run may have later."""
+        self._families = Families(topology)
+        self._statuses = tuple(statuses)
+        self._waiting = waiting
+        self._began = time.monotonic()
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing, so that a registry does not scrape when the collector is registered."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as they are now."""
+        yield start_time(self._families)
+        yield age_of_checkpoint(self._families, time.monotonic() - self._began)
+        yield waiting_seconds(self._families, self._waiting())
+        yield run_status(self._families, self._statuses, "starting")
+
+
+def start_time(families: Families) -> Metric:
+    """Return the metric that changes whenever a supervisor starts the driver again, also if it never recovers."""
+    return families.gauge("start_time_seconds", "When the driver's process started, as Unix time.", _STARTED)
+
+
+def age_of_checkpoint(families: Families, age_s: float) -> Metric:
+    """Return the metric of the time since the last commit."""
+    return families.gauge(
+        "checkpoint_age_seconds", "Time since the last commit; before the first, since the start.", age_s
+    )
+
+
+def waiting_seconds(families: Families, waiting: Mapping[str, float]) -> Metric:
+    """Return the metric of what a run waits for."""
+    text = "For how long the run has waited for something, such as its store."
+    samples = [((waits_for,), seconds) for waits_for, seconds in waiting.items()]
+    return families.gauge("waiting_seconds", text, samples, ["waits_for"])
+
+
+def run_status(families: Families, statuses: Iterable[str], status: str) -> Metric:
+    """Return the metric of a run's status: one of `statuses`, or `starting` until it has recovered."""
+    states = [((each,), float(each == status)) for each in ("starting", *statuses)]
+    return families.gauge("run_status", "1 for the status that the run has.", states, ["status"])

@@ -18,8 +18,7 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.wave_report import PHASES, WaveReport
 from anchorbolt.engine.task.messages import ReportedError, TaskReport
 from anchorbolt.metrics.distribution import HIGHEST_BUCKET, LOWEST_BUCKET, Distribution
-from anchorbolt.observe.figures.registered import RegisteredMetrics
-from anchorbolt.observe.figures.tasks import Edge, TaskFigures, TaskTables
+from anchorbolt.observe.figures.tasks import Edge, RegisteredMetrics, TaskFigures, TaskTables
 from anchorbolt.observe.figures.windows import ALL_TIME, Numbers, Windows
 from anchorbolt.tracking.settlements import TaskMessages
 

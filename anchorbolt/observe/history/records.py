@@ -1,130 +1,192 @@
-"""The records of a history, as JSON objects: one for each committed wave, and for each start and end of a driver. Pure.
+"""The records of a history: one for each committed wave, and for each start and end of a driver. Pure.
 
-Every record has `kind`, `at` (seconds since 1970), `generation` and `txid`.
+A record is stored as a JSON object, whose `kind` is `start`, `wave` or `end`. A file of a history may be damaged, or be
+written by somebody else: a record is read only if each known field has its type. Unknown fields are left out, and
+missing ones have their defaults.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
-from anchorbolt.checkpoint.coordinator import FAILURES_KEPT, RecoveryReport
-from anchorbolt.checkpoint.current_wave import FailedRound
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, to_builtins
+
 from anchorbolt.config.masking import Masking
-from anchorbolt.engine.sources.wave_report import PHASES, WaveReport
-from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.observe.history.failures import (
-    Letter,
-    letters_in_record,
-    messages_in_record,
-    raised_in,
-    timed_out_in_record,
-)
-from anchorbolt.observe.history.graph import Graph
-from anchorbolt.observe.history.shapes import is_whole
-from anchorbolt.util.messages import bounded
-
-Record = Mapping[str, Any]
 
 MOST_BYTES = 64 << 10
 """Of one record, as JSON."""
 
-_MOST_TEXT = 2000
+Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # JavaScript, too, knows such a number exactly
+Number = Annotated[float, Meta(ge=-(2.0**53), le=2.0**53)]  # neither NaN nor infinite
+Time = Annotated[float, Meta(ge=0, lt=250_000_000_000)]  # seconds since 1970, until the last year that dates have
 
 
-def start_record(recovery: RecoveryReport, graph: Graph, at: float) -> Record:
-    """Return the record of a driver that has recovered, and of the graph that it runs."""
-    record = {
-        "kind": "start",
-        "at": at,
-        "generation": recovery.generation,
-        "txid": recovery.txid,
-        "action": recovery.action,
-        "recovery_ms": round(recovery.ms, 1),
-        "graph": graph,
-    }
-    if len(encoded(record)) > MOST_BYTES:  # a topology of hundreds of components
-        record["graph"] = None
-    return record
+class Input(Struct, frozen=True):
+    """A stream that a bolt takes."""
+
+    component: str
+    stream: str
+    grouping: str
 
 
-def end_record(generation: int, txid: int, status: str, failure: BaseException | None, at: float) -> Record:
-    """Return the record of the end of a run; `txid` is the last committed one."""
-    record = {"kind": "end", "at": at, "generation": generation, "txid": txid, "status": status}
-    if failure is not None:
-        record |= {"error": type(failure).__name__, "failure": bounded(str(failure), _MOST_TEXT)}
-    return record
+class GraphComponent(Struct, frozen=True, kw_only=True):
+    """A spout, a bolt or the ackers."""
+
+    id: str
+    kind: str  # spout, bolt or acker
+    type: str  # of the object, empty for ackers
+    level: Whole
+    tasks: Whole
+    inputs: Sequence[Input] = []
+    # Only of a bolt.
+    stateful: bool | UnsetType = UNSET
+    sink: bool | UnsetType = UNSET
+    committer: bool | UnsetType = UNSET
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether the component has keys and values in the store."""
+        return self.stateful is True or self.kind == "acker"
 
 
-def wave_record(
-    generation: int,
-    report: WaveReport,
-    tasks: Sequence[TaskReport],
-    at: float,
-    *,
-    failed_ms: float = 0.0,
-    failed_rounds: Sequence[FailedRound] = (),
-    letters: Sequence[Letter] = (),
-) -> Record:
-    """Return the record of a committed wave, with its failed rounds, the time that they took, and its dead letters."""
-    record = {
-        "kind": "wave",
-        "at": at,
-        "generation": generation,
-        "txid": report.txid,
-        "batch_id": report.batch_id,
-        "total_ms": round(report.total_ms, 1),
-        "failed_ms": round(failed_ms, 1),
-        "phases_ms": {phase: round(getattr(report, f"{phase}_ms"), 1) for phase in PHASES},
-        "rounds": report.rounds,
-        "repeats": _repeats(report),
-        "losses": report.losses,
-        "failures": list(report.round_failures),
-        "raised": raised_in(failed_rounds),
-        "executed": dict(report.tuples_in),
-        "emitted": dict(report.tuples_out),
-        "bytes_shuffled": report.bytes_shuffled,
-        "keys_read": report.keys_read,
-        "keys_staged": report.keys_staged,
-        "bytes_staged": sum(task.outcome.counters.bytes_staged for task in tasks),
-        "acked": sum(report.messages_acked.values()),
-        "failed": sum(report.messages_failed.values()),
-        "dead_letters": sum(report.dead_letters.values()),
-        "letters": letters_in_record(letters),
-        "messages": messages_in_record(report.failures),
-        "timed_out": timed_out_in_record(report.messages_timed_out),
-        "throttled": report.throttled,
-        "offsets_behind": report.offsets_behind,
-        "files_waiting": report.files_waiting,
-        "tasks": _spreads(tasks),
-    }
-    if len(encoded(record)) > MOST_BYTES:  # a topology of hundreds of components
-        record["tasks"] = record["executed"] = record["emitted"] = {}
-    if len(encoded(record)) > MOST_BYTES:  # long texts, which JSON makes up to six times as long
-        record |= {"failures": list(report.round_failures[:1]), "raised": None, "letters": [], "messages": []}
-    return record
+class Graph(Struct, frozen=True):
+    """A topology, so that a page can draw it later."""
+
+    topology: str
+    components: Sequence[GraphComponent]  # in topological order; ackers are last
 
 
-def _repeats(report: WaveReport) -> int:
-    """Return how many rounds were run again to leave out failed messages; 0 if too many failed for other reasons."""
-    told = len(report.round_failures)
-    return report.rounds - 1 - told if told < FAILURES_KEPT else 0
+class Letter(Struct, frozen=True):
+    """A dead letter without its values."""
+
+    at: Time
+    txid: Whole
+    spout: str
+    message: str  # its id; of a transactional topology, its batch
+    component: str  # empty if nobody knows what failed it
+    task: Whole
+    reason: str
+    traceback: str  # empty if no bolt raised
+    tries: Whole
+
+
+class FailedMessage(Struct, frozen=True):
+    """A message that failed."""
+
+    spout: str
+    message: str  # its id
+    component: str  # of one that timed out, the last that held a tuple of it; empty if nobody knows it
+    task: Whole
+    reason: str
+    timed_out: bool
+
+
+class Holder(Struct, frozen=True):
+    """A task that held tuples of messages of a spout when these timed out."""
+
+    spout: str
+    component: str
+    task: Whole
+    messages: Whole
+
+
+class Raised(Struct, frozen=True):
+    """An exception of a bolt or a spout."""
+
+    component: str
+    task: Whole
+    traceback: str
+
+
+class _Head(Struct, frozen=True, kw_only=True, tag_field="kind"):
+    at: Time
+    generation: Whole
+    txid: Whole
+
+
+class Start(_Head, frozen=True, kw_only=True, tag="start"):
+    """A driver has recovered."""
+
+    action: str = ""
+    recovery_ms: Number = 0.0
+    graph: Graph | UnsetType | None = None  # None of a topology of hundreds of components
+
+    has_failed = False
+
+
+class End(_Head, frozen=True, kw_only=True, tag="end"):
+    """A run has ended; `txid` is the last committed one."""
+
+    status: str = "UNKNOWN"
+    error: str = ""  # the type of the exception
+    failure: str = ""  # its text
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the run failed."""
+        return self.status == "FAILED"
+
+
+class Wave(_Head, frozen=True, kw_only=True, tag="wave"):
+    """A wave has committed."""
+
+    batch_id: Whole = 0
+    total_ms: Number = 0.0
+    failed_ms: Number = 0.0  # of the failed rounds
+    phases_ms: Mapping[str, Number] = {}
+    rounds: Whole = 1
+    repeats: Whole = 0  # rounds that were run again to leave out failed messages
+    losses: Whole = 0
+    failures: Sequence[str] = []  # why the first rounds failed
+    raised: Raised | None = None  # by the first failed round in which a bolt or a spout raised
+    executed: Mapping[str, Whole] = {}  # tuples, by component
+    emitted: Mapping[str, Whole] = {}
+    bytes_shuffled: Whole = 0
+    keys_read: Whole = 0
+    keys_staged: Whole = 0
+    bytes_staged: Whole = 0
+    acked: Whole = 0
+    failed: Whole = 0
+    dead_letters: Whole = 0
+    letters: Sequence[Letter] = []  # the first of them
+    messages: Sequence[FailedMessage] = []  # the first of those that failed
+    timed_out: Sequence[Holder] = []
+    throttled: str = ""
+    offsets_behind: Whole | None = None
+    files_waiting: Whole | None = None
+    # By component: how many tasks it has, and the least, the median and the most of each quantity.
+    tasks: Mapping[str, Mapping[str, Whole | Sequence[Whole | Number]]] | UnsetType = {}
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a round was run again, a message failed, or a tuple became a dead letter."""
+        return self.rounds > 1 or self.failed > 0 or self.dead_letters > 0
+
+    @property
+    def duration_ms(self) -> float:
+        """The duration of the wave, including its failed rounds."""
+        return self.total_ms + self.failed_ms
+
+
+Record = Start | Wave | End
 
 
 def encoded(record: Record) -> bytes:
     """Return a record as a line of JSON, with its end."""
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    # Texts of users may hold what is not valid in UTF-8, which only the standard library's encoder escapes.
+    return json.dumps(to_builtins(record), separators=(",", ":")).encode() + b"\n"
 
 
 def without_secrets(record: Record, masking: Masking) -> Record:
     """Return a record whose texts, which may be those of a user's exception, hold no secret of the configuration."""
-    texts = {
-        name: record[name] for name in ("failures", "raised", "letters", "messages", "failure") if record.get(name)
-    }
-    return {**record, **masking.without_secrets(texts)} if texts else record
+    names = ("failures", "raised", "letters", "messages", "failure")
+    texts = {name: to_builtins(value) for name in names if (value := getattr(record, name, None))}
+    if not texts:
+        return record
+    masked: Record = convert({**to_builtins(record), **masking.without_secrets(texts)}, Record)
+    return masked
 
 
 def decoded(lines: Iterable[bytes]) -> list[Record]:
@@ -134,38 +196,7 @@ def decoded(lines: Iterable[bytes]) -> list[Record]:
         if len(line) > MOST_BYTES:
             continue
         try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
+            records.append(convert(json.loads(line), Record))
+        except (ValueError, ValidationError, RecursionError):
             continue
-        if is_whole(record):
-            records.append(record)
     return records
-
-
-_SPREAD = ("start_ms", "aligned_ms", "prepare_ms", "stage_ms", "seal_ms", "execute_ms", "executed", "bytes_staged")
-# In the same order; a getter of all at once is several times as fast as a getter of each.
-_QUANTITIES: Callable[[TaskReport], tuple[float, ...]] = attrgetter(
-    *("began_at", "aligned_ms", "prepare_ms", "stage_ms", "seal_ms", "execute_ms", "tuples_in"),
-    "outcome.counters.bytes_staged",
-)
-
-
-def _spreads(tasks: Sequence[TaskReport]) -> dict[str, Any]:
-    """Return, by component, how its tasks differ: the least, the median and the most of each quantity."""
-    rows: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
-    for task in tasks:
-        rows[task.task[0]].append(_QUANTITIES(task))
-    first = min((task.began_at for task in tasks), default=0.0)
-    return {component: _spreads_of(found, first) for component, found in rows.items()}
-
-
-def _spreads_of(rows: Sequence[tuple[float, ...]], first: float) -> dict[str, Any]:
-    began_at, *others = map(sorted, zip(*rows, strict=True))
-    ordered = [[(each - first) * 1000 for each in began_at], *others]
-    return {"tasks": len(rows), **dict(zip(_SPREAD, map(_spread, ordered), strict=True))}
-
-
-def _spread(ordered: Sequence[float]) -> list[float]:
-    middle = len(ordered) // 2
-    median = (ordered[middle] + ordered[-middle - 1]) / 2
-    return [round(each, 2) for each in (ordered[0], median, ordered[-1])]

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from msgspec import UNSET, UnsetType, structs
+
 from anchorbolt.observe.figures.tasks import Edge, Figure
+from anchorbolt.observe.history.records import Input
+from anchorbolt.ui.answers import Component, ComponentError, Executor, InputStats, OutputStats, Spread, Stats, Target
 from anchorbolt.ui.model.observation import (
     ALL_WINDOWS,
     Latency,
@@ -16,9 +20,7 @@ from anchorbolt.ui.model.observation import (
     execute_latency_ms,
 )
 from anchorbolt.ui.model.text import decimal, encoded, pretty_window, storm_status
-from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, errors, skew, times
-
-Json = dict[str, Any]
+from anchorbolt.ui.model.topology import acked_by_bolt, amounts, complete_latency, errors, lapsed_secs, skew
 
 SORTS: Mapping[str, Figure | None] = {
     "task": None,
@@ -46,7 +48,7 @@ _SPREAD_FIGURES = {
 }
 
 
-def component(seen: Observation, name: str, window: str, *, first: int, count: int, sort: str) -> Json | None:
+def component(seen: Observation, name: str, window: str, *, first: int, count: int, sort: str) -> Component | None:
     """Return the answer of `/api/v1/topology/{id}/component/{component}`; None if there is no such component.
 
     `executorStats` has at most `count` tasks from the `first` one on; those with most come first, unless `sort` is
@@ -57,84 +59,79 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         return None
     figures = seen.window(window)
     found = figures.component(name)
-    kind = "spout" if described["kind"] == "spout" else "bolt"
-    seconds = max(figures.seconds, 1e-3)
-    return {
-        "id": name,
-        "encodedId": encoded(name),
-        "name": seen.topology,
-        "topologyId": seen.topology,
-        "encodedTopologyId": encoded(seen.topology),
-        "topologyStatus": storm_status(seen.status),
-        "componentType": kind,
-        "type": described["type"],
-        "window": window,
-        "windowHint": pretty_window(window),
-        "windowSeconds": round(figures.seconds, 3),
-        "tasks": described["tasks"],
-        "executors": described["tasks"],
-        "spoutSummary" if kind == "spout" else "boltStats": [_stats(seen, name, each) for each in ALL_WINDOWS],
-        "inputStats": [_input(seen, figures, name, each, described["inputs"]) for each in described["inputs"]],
-        "outputStats": _outputs(seen, figures, name),
-        "executorsTotal": len(found.tasks),
-        "executorsFirst": first,
-        "executorStats": [
-            {
-                **(_spout_task(each, seconds) if kind == "spout" else _task(each, seconds)),
-                **(acked_by_bolt(seen, each.amounts) if kind == "bolt" else {}),
-                **({"transferred": figures.transferred_from(name)} if len(found.tasks) == 1 else {}),
-            }
+    is_spout, seconds = described.kind == "spout", max(figures.seconds, 1e-3)
+    stats = [_stats(seen, name, each) for each in ALL_WINDOWS]
+    of_one: dict[str, Any] = {"transferred": figures.transferred_from(name)} if len(found.tasks) == 1 else {}
+    return Component(
+        id=name,
+        encoded_id=encoded(name),
+        name=seen.topology,
+        topology_id=seen.topology,
+        encoded_topology_id=encoded(seen.topology),
+        topology_status=storm_status(seen.status),
+        component_type="spout" if is_spout else "bolt",
+        type=described.type,
+        window=window,
+        window_hint=pretty_window(window),
+        window_seconds=round(figures.seconds, 3),
+        tasks=described.tasks,
+        executors=described.tasks,
+        spout_summary=stats if is_spout else UNSET,
+        bolt_stats=UNSET if is_spout else stats,
+        input_stats=[_input(seen, figures, name, each, described.inputs) for each in described.inputs],
+        output_stats=_outputs(seen, figures, name),
+        executors_total=len(found.tasks),
+        executors_first=first,
+        executor_stats=[
+            structs.replace(_executor(seen, each, seconds, is_spout=is_spout), **of_one)
             for each in _sorted(found.tasks, sort)[first : first + count]
         ],
-        "skew": skew(found),
-        "spread": {
+        skew=skew(found),
+        spread={
             label: spread_of([each.amounts.get(figure, 0) for each in found.tasks])
             for label, figure in _SPREAD_FIGURES.items()
             if found.tasks
         },
-        "componentErrors": _errors(seen, name),
-    }
+        component_errors=[
+            ComponentError(error=each.text, error_time=int(each.at), error_lapsed_secs=lapsed_secs(seen, each))
+            for each in errors(seen, name)
+        ],
+    )
 
 
-def _stats(seen: Observation, name: str, window: str) -> Json:
+def _stats(seen: Observation, name: str, window: str) -> Stats:
     figures = seen.window(window)
     found = figures.component(name)
-    stats = {
-        "window": window,
-        "windowPretty": pretty_window(window),
+    stats = Stats(
         **amounts(found.amounts),
-        "transferred": figures.transferred_from(name),
-        "executeLatency": decimal(execute_latency_ms(found.amounts)),
-        "capacity": decimal(found.capacity),
-    }
+        window=window,
+        window_pretty=pretty_window(window),
+        transferred=figures.transferred_from(name),
+        execute_latency=decimal(execute_latency_ms(found.amounts)),
+        capacity=decimal(found.capacity),
+    )
     if messages := figures.messages.get(name):
-        stats |= {"acked": int(messages["acked"]), "failed": int(messages["failed"])}
-        stats |= complete_latency(figures, name)
-    else:
-        stats |= acked_by_bolt(seen, found.amounts)
-    return stats
+        acked, failed = int(messages["acked"]), int(messages["failed"])
+        return structs.replace(stats, acked=acked, failed=failed, complete_latency=complete_latency(figures, name))
+    return structs.replace(stats, acked=acked_by_bolt(seen, found.amounts))
 
 
-def _spout_task(task: OneTask, seconds: float) -> Json:
-    """Return what a spout's task did, and what became of its messages. Only rich spouts have messages."""
-    stats = {name: value for name, value in _task(task, seconds).items() if name != "failed"}
-    if task.messages is None:
-        return stats
-    acked, failed, complete_ms, completed = task.messages
-    latency = Latency(complete_ms, int(completed)).mean_ms
-    return {**stats, "acked": int(acked), "failed": int(failed), "completeLatency": decimal(latency)}
-
-
-def _task(task: OneTask, seconds: float) -> Json:
-    executed = task.amounts.get(Figure.EXECUTED, 0)
-    return {
-        "id": str(task.index),
-        "encodedId": str(task.index),
+def _executor(seen: Observation, task: OneTask, seconds: float, *, is_spout: bool) -> Executor:
+    stats = Executor(
         **amounts(task.amounts),
-        "executedPerSecond": round(executed / seconds, 2),
-        "executeLatency": decimal(execute_latency_ms(task.amounts)),
-        "capacity": decimal(task.capacity),
-    }
+        id=str(task.index),
+        encoded_id=str(task.index),
+        executed_per_second=round(task.amounts.get(Figure.EXECUTED, 0) / seconds, 2),
+        execute_latency=decimal(execute_latency_ms(task.amounts)),
+        capacity=decimal(task.capacity),
+    )
+    if not is_spout:
+        return structs.replace(stats, acked=acked_by_bolt(seen, task.amounts))
+    if task.messages is None:  # only rich spouts have messages
+        return structs.replace(stats, failed=UNSET)
+    acked, failed, complete_ms, completed = task.messages
+    latency = decimal(Latency(complete_ms, int(completed)).mean_ms)
+    return structs.replace(stats, acked=int(acked), failed=int(failed), complete_latency=latency)
 
 
 def _sorted(tasks: Sequence[OneTask], sort: str) -> Sequence[OneTask]:
@@ -150,7 +147,7 @@ def _sorted(tasks: Sequence[OneTask], sort: str) -> Sequence[OneTask]:
     return sorted(tasks, key=lambda each: (-amount(each), each.index))
 
 
-def spread_of(numbers: Iterable[float]) -> Json:
+def spread_of(numbers: Iterable[float]) -> Spread:
     """Return how numbers of tasks are distributed: the least, median and most, and a histogram of equal bars."""
     values = sorted(numbers)
     low, high = values[0], values[-1]
@@ -158,54 +155,51 @@ def spread_of(numbers: Iterable[float]) -> Json:
     bars = [0] * (_BARS if width else 1)
     for value in values:
         bars[min(int((value - low) / width), _BARS - 1) if width else 0] += 1
-    return {"min": round(low, 1), "median": round(median(values), 1), "max": round(high, 1), "bars": bars}
+    return Spread(min=round(low, 1), median=round(median(values), 1), max=round(high, 1), bars=bars)
 
 
-def _input(
-    seen: Observation, figures: WindowFigures, name: str, taken: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]
-) -> Json:
-    """Return what a bolt did with a stream. Only the stream of a bolt that takes no other one has all figures."""
-    tuples = figures.transferred.get(Edge(taken["component"], taken["stream"], name))
-    stats = {
-        "component": taken["component"],
-        "encodedComponentId": encoded(taken["component"]),
-        "stream": taken["stream"],
-        "grouping": taken["grouping"],
-        "executed": None if tuples is None else int(tuples),
-    }
+def _input(seen: Observation, figures: WindowFigures, name: str, taken: Input, inputs: Sequence[Input]) -> InputStats:
+    tuples = figures.transferred.get(Edge(taken.component, taken.stream, name))
+    stats = InputStats(
+        component=taken.component,
+        encoded_component_id=encoded(taken.component),
+        stream=taken.stream,
+        grouping=taken.grouping,
+        executed=None if tuples is None else int(tuples),
+    )
     if tuples is None or len(inputs) > 1:
         return stats
     found = figures.component(name).amounts
-    stats |= {"executeLatency": decimal(execute_latency_ms(found)), "failed": int(found.get(Figure.FAILED, 0))}
-    return stats | acked_by_bolt(seen, found)
+    return structs.replace(
+        stats,
+        execute_latency=decimal(execute_latency_ms(found)),
+        failed=int(found.get(Figure.FAILED, 0)),
+        acked=acked_by_bolt(seen, found),
+    )
 
 
-def _outputs(seen: Observation, figures: WindowFigures, name: str) -> list[Json]:
-    """Return what a component sent, by stream."""
+def _outputs(seen: Observation, figures: WindowFigures, name: str) -> list[OutputStats]:
     by_stream: dict[str, list[Edge]] = {}
     for edge in figures.transferred:
         if edge.source == name:
             by_stream.setdefault(edge.stream, []).append(edge)
     return [
-        {
-            "stream": stream,
-            **_emitted(seen, figures, edges),
-            "transferred": int(sum(figures.transferred[edge] for edge in edges)),
-            "targets": [{"target": edge.target, "transferred": int(figures.transferred[edge])} for edge in edges],
-        }
+        OutputStats(
+            stream=stream,
+            emitted=_emitted(seen, figures, edges),
+            transferred=int(sum(figures.transferred[edge] for edge in edges)),
+            targets=[Target(target=edge.target, transferred=int(figures.transferred[edge])) for edge in edges],
+        )
         for stream, edges in by_stream.items()
     ]
 
 
-def _emitted(seen: Observation, figures: WindowFigures, edges: Sequence[Edge]) -> Json:
-    """Return the number of tuples of a stream, counted at a bolt that gets each once; empty if no bolt does."""
+def _emitted(seen: Observation, figures: WindowFigures, edges: Sequence[Edge]) -> int | UnsetType:
+    """Return the number of tuples of a stream, counted at a bolt that gets each once; nothing if no bolt does."""
     for edge in edges:
-        for taken in (seen.component(edge.target) or {}).get("inputs", ()):
-            is_edge = (taken["component"], taken["stream"]) == (edge.source, edge.stream)
-            if is_edge and taken["grouping"].partition("(")[0] in _ONCE:
-                return {"emitted": int(figures.transferred[edge])}
-    return {}
-
-
-def _errors(seen: Observation, name: str) -> list[Json]:
-    return [{"error": each.text, **times(seen, each)} for each in errors(seen, name)]
+        target = seen.component(edge.target)
+        for taken in () if target is None else target.inputs:
+            is_edge = (taken.component, taken.stream) == (edge.source, edge.stream)
+            if is_edge and taken.grouping.partition("(")[0] in _ONCE:
+                return int(figures.transferred[edge])
+    return UNSET

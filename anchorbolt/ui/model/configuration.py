@@ -10,6 +10,7 @@ from anchorbolt.config.declaration import by_key
 from anchorbolt.config.masking import ASSIGNED, LOGIN_IN_URL, MASK, SECRET_KEY
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
+from anchorbolt.ui.answers import Configuration, ConfiguredKey
 from anchorbolt.ui.model.observation import Observation
 
 _MOST_CHARACTERS = 2000
@@ -38,19 +39,16 @@ def shown_configuration(conf: Mapping[str, Any]) -> dict[str, Any]:
     return {key: masked(value, key) for key, value in sorted(conf.items())}
 
 
-def configuration(seen: Observation) -> dict[str, Any]:
+def configuration(seen: Observation) -> Configuration:
     """Return the answer of `/api/v1/topology/{id}/configuration`."""
     known = by_key(Settings)
-    shown = shown_configuration(seen.configuration)
-    return {
-        "keys": [
-            {
-                "key": key,
-                "value": value,
-                "origin": seen.origins.get(key, "default"),
-                "known": key in known or key.startswith("topology.state.provider"),
-            }
-            for key, value in shown.items()
-        ],
-        "facts": seen.facts,
-    }
+    keys = [
+        ConfiguredKey(
+            key=key,
+            value=value,
+            origin=seen.origins.get(key, "default"),
+            known=key in known or key.startswith("topology.state.provider"),
+        )
+        for key, value in shown_configuration(seen.configuration).items()
+    ]
+    return Configuration(keys=keys, facts=seen.facts)

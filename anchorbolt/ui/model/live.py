@@ -11,29 +11,40 @@ from itertools import chain
 from typing import Any
 
 import anchorbolt
+from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.declaration import by_key
 from anchorbolt.config.settings import Settings
+from anchorbolt.engine.sources.throttle import WINDOW_S, Throttle
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.observe.figures.run_figures import Figures, SpoutFigure, WaveFigure
 from anchorbolt.observe.figures.tasks import Figure, TaskFigures
 from anchorbolt.observe.history.failures import messages_of, timed_out_in
-from anchorbolt.observe.history.graph import graph_of
+from anchorbolt.observe.history.recording import graph_of
+from anchorbolt.observe.history.records import Graph, Wave
+from anchorbolt.observe.observed_run import ObservedRun
 from anchorbolt.run.handle import RunHandle
 from anchorbolt.run.start import RunStart
 from anchorbolt.tracking.settlements import TaskMessages
-from anchorbolt.ui.model.failures import messages_shown
-from anchorbolt.ui.model.observation import (
-    ComponentFigures,
-    Latency,
+from anchorbolt.ui.answers import (
+    Failure,
+    LongCall,
     Now,
-    Observation,
-    OneTask,
+    Quantiles,
     Recovery,
     RunningWave,
-    WindowFigures,
+    SourceLag,
+    SpoutLoad,
+    Task,
+    Throttled,
+    Waiting,
 )
+from anchorbolt.ui.model.history import messages_shown
+from anchorbolt.ui.model.observation import ComponentFigures, Latency, Observation, OneTask, WindowFigures
+
+_MOST_NAMED = 50
+_MOST_CALLS = 20
 
 
 class LiveRun:
@@ -58,7 +69,8 @@ class LiveRun:
         handle, run, at = self._handle, self._handle.observe(), time.time()
         last, commit_age_s = run.figures.last_wave
         failure = handle.failure
-        reports, earlier = handle.reports, run.earlier_records
+        reports, wave = handle.reports, run.current_wave
+        earlier = [each for each in run.earlier_records if isinstance(each, Wave)]
         return Observation(
             at=at,
             topology=handle.topology,
@@ -70,16 +82,17 @@ class LiveRun:
             graph=self._graph,
             records=run.records,
             window=cache(lambda window: _window(run.figures.over(window))),
-            now=_now(handle, last, commit_age_s),
+            now=_now(handle, wave, last, commit_age_s),
+            wave=wave,
             state=cache(run.state_sizes.measured),
-            failure=None if failure is None else {"error": type(failure).__name__, "text": str(failure)},
+            failure=None if failure is None else Failure(error=type(failure).__name__, text=str(failure)),
             failed_records=run.failed_records,
             letters=run.dead_letters,
-            dead_letters=run.figures.dead_letters + sum(each.get("dead_letters", 0) for each in earlier),
+            dead_letters=run.figures.dead_letters + sum(each.dead_letters for each in earlier),
             failed_messages=messages_shown(
                 chain(
                     ((each.txid, messages_of(each.failures)) for each in reversed(reports)),
-                    ((each["txid"], each.get("messages", ())) for each in reversed(earlier)),
+                    ((each.txid, each.messages) for each in reversed(earlier)),
                 )
             ),
             timed_out=timed_out_in(earlier) + Counter(run.figures.timed_out),
@@ -87,7 +100,7 @@ class LiveRun:
             configuration=run.plan.conf,
             origins=self._origins,
             facts=self._facts,
-            recovery=Recovery(handle.recovery.action, handle.recovery.ms),
+            recovery=Recovery(action=handle.recovery.action, ms=round(handle.recovery.ms, 1)),
             is_tracked=run.plan.is_tracked,
             message_timeout_s=run.plan.settings.message_timeout_secs,
             max_checkpoint_age_s=run.plan.settings.health_max_checkpoint_age_secs,
@@ -104,10 +117,15 @@ def starting(topology: str, max_checkpoint_age_s: float, began: float, start: Ru
         uptime_s=time.time() - began,
         generation=0,
         txid=-1,
-        graph={"topology": topology, "components": []},
+        graph=Graph(topology, []),
         records=(),
         window=lambda window: WindowFigures(1e-9, {}, {}, {}, {}),
-        now=Now(waiting={} if start is None else start.waiting, commit_age_s=time.time() - began),
+        now=Now(
+            waiting=_waiting({} if start is None else start.waiting),
+            commit_age_secs=round(time.time() - began, 1),
+            messages_in_flight=0,
+            oldest_message_secs=0.0,
+        ),
         max_checkpoint_age_s=max_checkpoint_age_s,
     )
 
@@ -118,32 +136,77 @@ def _status(handle: RunHandle) -> str:
     return "PAUSED" if handle.paused else handle.status.value
 
 
-def _now(handle: RunHandle, last: WaveReport | None, commit_age_s: float) -> Now:
-    run = handle.observe()
-    wave = run.current_wave
-    ended, tasks, _ = run.tasks if wave is not None else (0, 0, 0)
-    throttle = run.throttle
+def _now(handle: RunHandle, wave: CurrentWave | None, last: WaveReport | None, commit_age_s: float) -> Now:
+    run, throttle = handle.observe(), handle.observe().throttle
+    offsets = {} if last is None else last.source_offsets_behind
+    files = {} if last is None else last.source_files_waiting
     return Now(
-        wave=None
-        if wave is None
-        else RunningWave(wave.txid, wave.phase, wave.round, wave.failure, time.monotonic() - wave.began, wave.failures),
-        waiting=dict(run.waiting),
+        pausing=handle.pausing,
+        commit_age_secs=round(commit_age_s, 1),
+        wave=None if wave is None else _running(run, wave),
+        waiting=_waiting(run.waiting),
         losses=run.losses,
         messages_in_flight=run.messages_in_flight,
-        commit_age_s=commit_age_s,
-        tasks_ended=ended,
-        tasks_all=tasks,
-        unended=run.unended_tasks if wave is not None else (),
-        long_calls=run.long_calls,
-        oldest_message_s=run.oldest_message_s,
         throttled="" if throttle is None else throttle.reason,
-        throttle=throttle,
+        throttled_by=None if throttle is None else _task(throttle.by),
+        throttle=None if throttle is None else throttled(throttle, run.figures.age_s),
+        oldest_message_secs=round(run.oldest_message_s, 1),
+        long_calls=[
+            LongCall(
+                kind=each.kind,
+                component=each.component,
+                task=each.task_index,
+                method=each.method,
+                seconds=round(each.seconds, 1),
+                stack=each.stack,
+            )
+            for each in run.long_calls[:_MOST_CALLS]
+        ],
         offsets_behind=None if last is None else last.offsets_behind,
-        pausing=handle.pausing,
         files_waiting=None if last is None else last.files_waiting,
-        source_offsets_behind={} if last is None else last.source_offsets_behind,
-        source_files_waiting={} if last is None else last.source_files_waiting,
+        sources=[
+            SourceLag(spout=spout, offsets_behind=offsets.get(spout), files_waiting=files.get(spout))
+            for spout in dict.fromkeys((*offsets, *files))
+        ],
     )
+
+
+def _running(run: ObservedRun, wave: CurrentWave) -> RunningWave:
+    (ended, tasks, _), unended = run.tasks, run.unended_tasks
+    return RunningWave(
+        txid=wave.txid,
+        phase=wave.phase,
+        round=wave.round,
+        last_failure=wave.failure,
+        seconds=round(time.monotonic() - wave.began, 1),
+        tasks_ended=ended,
+        tasks_total=tasks,
+        waits_for_tasks=[Task(component=component, task=index) for component, index in unended[:_MOST_NAMED]],
+        waits_for_tasks_total=len(unended),
+    )
+
+
+def _waiting(waiting: Mapping[str, float]) -> list[Waiting]:
+    return [Waiting(waits_for=name, seconds=round(seconds, 1)) for name, seconds in waiting.items()]
+
+
+def throttled(throttle: Throttle, uptime_s: float) -> Throttled:
+    """Return what holds the rich spouts of a run of this age back."""
+    return Throttled(
+        reason=throttle.reason,
+        by=_task(throttle.by),
+        seconds=round(throttle.seconds, 1),
+        window_seconds=round(throttle.window_seconds, 1),
+        of_seconds=round(min(uptime_s, WINDOW_S), 1),
+        spouts=[
+            SpoutLoad(spout=each.spout, messages_in_flight=each.in_flight, most=each.most, tasks_held=each.held)
+            for each in throttle.spouts
+        ],
+    )
+
+
+def _task(task: TaskKey | None) -> Task | None:
+    return None if task is None else Task(component=task[0], task=task[1])
 
 
 def _window(figures: Figures) -> WindowFigures:
@@ -178,12 +241,9 @@ def _amounts(numbers: Any) -> dict[Figure, float]:
     return dict(zip(Figure, numbers.tolist(), strict=True))
 
 
-def _quantiles(distribution: Distribution) -> dict[str, float]:
-    return {
-        "count": distribution.count,
-        "p50": round(distribution.quantile(0.5), 3),
-        "p99": round(distribution.quantile(0.99), 3),
-    }
+def _quantiles(distribution: Distribution) -> Quantiles:
+    p50, p99 = (round(distribution.quantile(share), 3) for share in (0.5, 0.99))
+    return Quantiles(count=distribution.count, p50=p50, p99=p99)
 
 
 def _guessed(conf: Mapping[str, Any]) -> dict[str, str]:

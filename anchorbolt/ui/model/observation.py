@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from anchorbolt.checkpoint.current_wave import FailedRound
+from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.sources.throttle import Throttle
 from anchorbolt.engine.task.messages import ReportedError
-from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.observe.figures.state_sizes import MeasuredSizes
 from anchorbolt.observe.figures.tasks import Edge, Figure
 from anchorbolt.observe.figures.windows import ALL_TIME, WINDOWS
-from anchorbolt.observe.history.failures import Letter
-from anchorbolt.observe.history.graph import Graph
-from anchorbolt.observe.history.records import Record
+from anchorbolt.observe.history.records import Graph, GraphComponent, Letter, Record
 from anchorbolt.tracking.settlements import TaskMessages
+from anchorbolt.ui.answers import Failure, Message, Now, Quantiles, Recovery
 
 ALL_WINDOWS = (*WINDOWS, ALL_TIME)
 
@@ -47,9 +44,7 @@ class ComponentFigures:
     """What the tasks of a component did in a window."""
 
     amounts: Amounts  # of a history only those that it tells
-    capacity: float | None = (
-        None  # the highest of a task, as Storm shows it for a bolt; None if only a history is known
-    )
+    capacity: float | None = None  # the highest of a task, as Storm shows it; None if only a history is known
     tasks: Sequence[OneTask] = ()  # none if only a history is known
 
 
@@ -77,8 +72,8 @@ class WindowFigures:
     transferred: Mapping[Edge, float]  # tuples; empty if only a history is known
     messages: Mapping[str, Mapping[str, float]]  # by spout, or by "" of all: `acked`, `failed`, `dead_letters`
     waves: Mapping[str, float]  # `waves`, `rounds_failed`, `losses`, `bytes_shuffled`, `wave_ms`
-    store_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation: `count`, `p50`, `p99`
-    phases_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # the same by phase of a wave
+    store_ms: Mapping[str, Quantiles] = field(default_factory=dict)  # by operation
+    phases_ms: Mapping[str, Quantiles] = field(default_factory=dict)  # by phase of a wave
     complete_ms: Mapping[str, Latency] = field(default_factory=dict)  # by rich spout: from an emit to its ack
 
     def component(self, name: str) -> ComponentFigures:
@@ -90,53 +85,9 @@ class WindowFigures:
 
         None if only a history is known.
         """
-        return (
-            None
-            if not self.transferred
-            else int(sum(tuples for edge, tuples in self.transferred.items() if edge.source == name))
-        )
-
-
-@dataclass(frozen=True)
-class RunningWave:
-    """The wave that runs now."""
-
-    txid: int
-    phase: str
-    round: int
-    failure: str  # of the round before
-    seconds: float
-    failures: Sequence[FailedRound] = ()  # its first rounds that failed
-
-
-class Recovery(NamedTuple):
-    """What the driver did when it started."""
-
-    action: str
-    ms: float
-
-
-@dataclass(frozen=True)
-class Now:
-    """What the run does now."""
-
-    wave: RunningWave | None = None  # None between two waves
-    waiting: Mapping[str, float] = field(default_factory=dict)  # seconds, by what it waits for
-    losses: int = 0
-    messages_in_flight: int = 0
-    commit_age_s: float = 0.0  # since the last commit; before the first one, since the start
-    tasks_ended: int = 0
-    tasks_all: int = 0  # of the current round; 0 if the engine does not tell
-    unended: Sequence[TaskKey] = ()
-    throttled: str = ""
-    throttle: Throttle | None = None  # None without rich spouts, and of a history
-    oldest_message_s: float = 0.0  # since it was emitted; 0 without a message
-    long_calls: Sequence[LongCall] = ()  # the longest first
-    offsets_behind: int | None = None
-    pausing: bool = False  # whether the run is paused, but waves still run for what is in flight
-    files_waiting: int | None = None
-    source_offsets_behind: Mapping[str, int] = field(default_factory=dict)  # by spout, as in `WaveReport`
-    source_files_waiting: Mapping[str, int] = field(default_factory=dict)
+        if not self.transferred:
+            return None
+        return int(sum(tuples for edge, tuples in self.transferred.items() if edge.source == name))
 
 
 @dataclass(frozen=True)
@@ -154,10 +105,11 @@ class Observation:
     records: Sequence[Record]  # of the history, oldest first
     window: Callable[[str], WindowFigures]  # for each of `ALL_WINDOWS`
     now: Now = field(default_factory=Now)
+    wave: CurrentWave | None = None  # the wave that runs now; None between two waves
     state: Callable[[], MeasuredSizes | None] = lambda: None  # the sizes of states; None if only a history is known
-    failure: Mapping[str, str] | None = None  # `error` and `text`
+    failure: Failure | None = None
     failed_records: Sequence[Record] = ()  # the latest, oldest first
-    failed_messages: Sequence[Mapping[str, Any]] = ()
+    failed_messages: Sequence[Message] = ()
     timed_out: Mapping[tuple[str, TaskKey], int] = field(default_factory=dict)  # messages, by spout and last holder
     reported_errors: Mapping[str, ReportedError] = field(default_factory=dict)  # the latest one of each component
     letters: Sequence[Letter] = ()  # the latest dead letters, oldest first
@@ -170,6 +122,6 @@ class Observation:
     message_timeout_s: int | None = None  # None if it is not known
     max_checkpoint_age_s: float = 300.0
 
-    def component(self, name: str) -> Mapping[str, Any] | None:
-        """Return what the graph says of a component, or None."""
-        return next((each for each in self.graph["components"] if each["id"] == name), None)
+    def component(self, name: str) -> GraphComponent | None:
+        """Return the component of the graph with this id, or None."""
+        return next((each for each in self.graph.components if each.id == name), None)

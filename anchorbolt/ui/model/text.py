@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import overload
 from urllib.parse import quote
 
 from anchorbolt.observe.figures.windows import ALL_TIME, WINDOWS
@@ -35,6 +36,10 @@ def storm_status(status: str) -> str:
     return _STATUS.get(status, status)
 
 
+@overload
+def decimal(value: float) -> str: ...
+@overload
+def decimal(value: None) -> None: ...
 def decimal(value: float | None) -> str | None:
     """Return a latency or a capacity as Storm does: as a string with three digits behind the point."""
     return None if value is None else f"{value:.3f}"

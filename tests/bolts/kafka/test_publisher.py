@@ -1,15 +1,21 @@
-"""A driver's steps against a Kafka in memory: whatever fails between two of them, a wave is sent once."""
+"""A driver's steps against a Kafka in memory: each wave once, whatever fails between two of them; and the marker."""
 
 import io
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from anchorbolt.bolts.kafka import publisher
-from anchorbolt.bolts.kafka.marker import Marker
+from anchorbolt.bolts.kafka.marker import Marker, check_history, digest_of, is_sent
+from anchorbolt.bolts.kafka.messages import outbox_schema
+from anchorbolt.bolts.kafka.publisher import messages_of
+from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.errors import FaultInjected, Fenced, SinkUnavailable, StateRegressed
 from anchorbolt.files import Folder, open_folder
 from tests.bolts.kafka.fake_kafka import Driver, FakeKafka, decided, fail
@@ -197,3 +203,56 @@ def test_a_driver_that_was_overtaken_while_it_is_idle_leaves_its_successors_mark
     assert kafka.owner is before
     for driver in (older, successor):
         driver.end_run()
+
+
+FILES = [SinkFile("out", task, f"/x/1-1/out-{task}-{task:032x}.parquet", 5, b"") for task in range(2)]
+DIGEST = digest_of(FILES)
+
+
+def test_the_digest_depends_on_the_winning_attempts_alone() -> None:
+    assert digest_of(FILES[::-1]) == DIGEST
+    assert digest_of([replace(file, path=file.path.replace("/x/", "/moved/")) for file in FILES]) == DIGEST
+    assert digest_of([FILES[0], replace(FILES[1], path="/x/1-1/out-1-other.parquet")]) != DIGEST
+    assert digest_of(FILES[:1]) != DIGEST
+
+
+@pytest.mark.parametrize(
+    ("marker", "sent"), [(Marker(8, DIGEST), True), (Marker(7, "other"), False), (Marker(7), False), (Marker(0), False)]
+)
+def test_a_wave_is_sent_if_the_marker_is_of_it(marker: Marker, sent: bool) -> None:
+    assert is_sent(marker, 7, DIGEST) is sent
+
+
+@pytest.mark.parametrize("marker", [Marker(8, "other"), Marker(8), Marker(9, DIGEST)])
+def test_a_marker_of_other_rows_or_of_a_later_wave_is_refused(marker: Marker) -> None:
+    with pytest.raises(StateRegressed) as refused:
+        is_sent(marker, 7, DIGEST)
+    assert refused.value.expected
+    assert refused.value.found
+
+
+def test_a_committed_state_may_not_be_behind_the_marker() -> None:
+    check_history(Marker(8, DIGEST), 7)
+    check_history(Marker(0), -1)
+    with pytest.raises(StateRegressed):
+        check_history(Marker(9, DIGEST), 7)
+
+
+GROUPS, ROWS, VALUE = 60, 1000, b"x" * 500
+FILE_BYTES = GROUPS * ROWS * len(VALUE)
+
+
+def test_messages_of_a_large_file_are_never_in_memory_all_at_once(tmp_path: Path) -> None:
+    path, schema = tmp_path / "out-1.parquet", outbox_schema()
+    columns = [["topic"] * ROWS, [None] * ROWS, [b"k"] * ROWS, [VALUE] * ROWS, [None] * ROWS]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    with pq.ParquetWriter(path, schema, use_dictionary=False, compression="none") as writer:
+        for _ in range(GROUPS):
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    before, most, count = pa.total_allocated_bytes(), 0, 0
+    for count, message in enumerate(messages_of(3, [SinkFile("out", 1, str(path), GROUPS * ROWS, b"")]), 1):
+        if count % ROWS == 0:
+            most = max(most, pa.total_allocated_bytes() - before)
+            assert message == ("topic", None, b"k", VALUE, None)
+    assert count == GROUPS * ROWS
+    assert most < FILE_BYTES / 10

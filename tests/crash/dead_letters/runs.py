@@ -5,8 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.dead_letters.job import files_conf, stream_conf
-from tests.crash.dead_letters.outcome import letter_problems, letters_in_stream, listed_letters
-from tests.crash.dead_letters.rows import counts, load, rows, write_files
+from tests.crash.dead_letters.rows import (
+    counts,
+    letter_problems,
+    letters_in_stream,
+    listed_letters,
+    load,
+    rows,
+    write_files,
+)
 from tests.crash.deaths.outcome import state_problems, stream_problems
 from tests.crash.deaths.report import Say
 from tests.crash.deaths.runs import Run, Wanted, wave_lines

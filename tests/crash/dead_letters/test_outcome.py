@@ -1,7 +1,6 @@
 """The campaign notices what must not be."""
 
-from tests.crash.dead_letters.outcome import letter_problems
-from tests.crash.dead_letters.rows import Row, counts, rows
+from tests.crash.dead_letters.rows import Row, counts, letter_problems, rows
 
 
 def test_a_dead_letter_that_is_missing_or_comes_twice_or_is_no_poison_is_noticed() -> None:

@@ -17,14 +17,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
+from anchorbolt.bolts import BasicOutputCollector
 from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.spouts.redis_streams import RedisStreamsSpout
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import StatefulBolt
+from tests.engine.jobs import BasicBolt, StatefulBolt
 from tests.servers.redis_server import RedisServer
 from tests.support.process_memory import java_below, memory_mb, worker_mb
 
@@ -41,15 +40,14 @@ class Unstable(RedisStreamsSpout):
     stable_message_ids = False
 
 
-class Split(BaseBasicBolt):
+class Split(BasicBolt):
     """Emits the words of a message."""
+
+    fields = ("word",)
 
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
         for word in tup["text"].split():
             collector.emit((word,))
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word")
 
 
 class Pairs(StatefulBolt):
@@ -57,6 +55,8 @@ class Pairs(StatefulBolt):
 
     A half that comes again has failed before: its new handle takes the place of the old one.
     """
+
+    fields = ("word",)
 
     def execute(self, tup: Tuple) -> None:
         pair, half = tup["pair"], tup["half"]
@@ -70,9 +70,6 @@ class Pairs(StatefulBolt):
         self.state.delete(pair)
         self.collector.ack(handle)
         self.collector.ack(tup)
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word")
 
 
 def job_conf(

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pyspark
@@ -80,11 +78,3 @@ def test_spark_submit_runs_a_job_in_client_mode(make_run: MakeRun) -> None:
     run.start_command([SPARK_SUBMIT, "--master", run.cluster.url, str(program)])
     assert run.wait_for_end() == 0, run.drivers[-1].text
     assert run.problems() == []
-
-
-@pytest.mark.thorough
-def test_spark_refuses_cluster_mode_for_python_on_a_standalone_cluster() -> None:
-    command = [SPARK_SUBMIT, "--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster", sys.executable + ".py"]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert refused.returncode != 0
-    assert "not supported for python applications on standalone clusters" in refused.stderr

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, ParquetSink
+from anchorbolt.bolts import BaseStatefulBolt, ParquetSink
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import (
     BaseBatchBolt,
@@ -26,6 +26,7 @@ from anchorbolt.transactional import (
     TransactionalValue,
     update_transactional,
 )
+from tests.engine.jobs import BasicBolt, Fields
 
 NAME = "batches"
 PARTITIONS = TASKS = 2
@@ -35,11 +36,10 @@ LARGE = 12_000
 _WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
 
-class Words(PartitionedTransactionalSpout):
+class Words(Fields, PartitionedTransactionalSpout):
     """The words of files `in/0` and `in/1`: a JSON list of a list of words for each batch."""
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "word")
+    fields = ("tx", "word")
 
     def coordinator(self, conf: Any, context: Any) -> PartitionedCoordinator:
         return _Coordinator()
@@ -80,7 +80,9 @@ class _Emitter(PartitionedEmitter):
             collector.emit((attempt, word))
 
 
-class PartialCount(BaseBatchBolt):
+class PartialCount(Fields, BaseBatchBolt):
+    fields = ("tx", "word", "count")
+
     def prepare(self, conf: Any, context: Any, collector: Any, id: Any) -> None:
         self._collector, self._id, self._counts = collector, id, Counter[str]()
 
@@ -91,12 +93,11 @@ class PartialCount(BaseBatchBolt):
         for word, count in sorted(self._counts.items()):
             self._collector.emit((self._id, word, count))
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "word", "count")
 
-
-class CountWords(BaseStatefulBolt[Any], Committer):
+class CountWords(Fields, BaseStatefulBolt[Any], Committer):
     """Adds partial counts to its state, and emits the sums at the end of the batch."""
+
+    fields = ("tx", "word", "count")
 
     def prepare(self, conf: Any, context: Any, collector: Any) -> None:
         self._collector = collector
@@ -117,9 +118,6 @@ class CountWords(BaseStatefulBolt[Any], Committer):
         for word, count in sorted(self._changed.items()):
             self._collector.emit((self._attempt, word, count))
         self._changed = {}
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "word", "count")
 
 
 class GlobalCount(BaseTransactionalBolt, Committer):
@@ -144,12 +142,11 @@ class GlobalCount(BaseTransactionalBolt, Committer):
             database.execute("INSERT INTO count VALUES (?, ?)", (new.value, new.txid))
 
 
-class Pass(BaseBasicBolt):
+class Pass(BasicBolt):
+    fields = ("tx", "word", "count")
+
     def execute(self, tup: Any, collector: Any) -> None:
         collector.emit(tup.values)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "word", "count")
 
 
 def topology(conf: Mapping[str, Any]) -> Topology:

@@ -7,21 +7,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.config.loading import load_conf
-from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.testing import CrashReport, CrashRunner, Fault, FaultPoint, Victim
-from anchorbolt.testing.conformance.base import entries
+from tests.crash.outcome import rows_in, state_of
 from tests.crash.plans import kills
 from tests.crash.transactional.job import NAME, write_batches
 
 JOB = "tests.crash.transactional.job:topology"
 PENDING = 3  # batches, but in the runs in which a fault strikes in the commit phase of one batch at a time
-_ENCODING = EntryEncoding(NAME, MsgpackCodec(), MsgpackCodec())
 
 # By point, at which component: in the processing phase, and in the commit phase. There, a stateful committer reaches
 # some of its points for the second time.
@@ -106,29 +101,19 @@ def differences(folder: Path, conf: Mapping[str, Any], batches: Sequence[Sequenc
     """Say in which ways the outcome is not what it must be."""
     found = []
     total = Counter(word for batch in batches for word in batch)
-    provider = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
-    counts: dict[str, Any] = {}
-    for namespace in sorted(provider.namespaces()):
-        with closing(provider.open(namespace)) as storage:
-            if storage.head().attempts:
-                found.append(f"{namespace} keeps leftovers of dead attempts")
-            if namespace.startswith(f"{NAME}:count-"):
-                for key, data in entries(storage).items():
-                    held = _ENCODING.cached_value(_ENCODING.key_from(key), data)
-                    counts[_ENCODING.key_from(key)] = _ENCODING.value_from(key, held)
+    counts, leftovers = state_of(conf, "count", NAME)
+    if leftovers:
+        found.append(f"{', '.join(leftovers)} keep leftovers of dead attempts")
     if counts != total:
         found.append(f"the state holds {counts}, not {total}")
     with closing(sqlite3.connect(folder / "global.db")) as database:
         [row] = database.execute("SELECT value, txid FROM count").fetchall()
     if row != (total.total(), len(batches)):
         found.append(f"the value outside is {row}, not {total.total()}, of txid {len(batches)}")
-    rows = sorted(
-        (int(path.name.split("-")[1]), row["word"], row["count"])
-        for path in (folder / "out").glob("*.parquet")
-        for row in pq.ParquetFile(path).read().to_pylist()
-    )
+    rows = rows_in(folder)
     if rows != expected_rows(batches):
         found.append(f"the sink holds {rows[:20]}, not {expected_rows(batches)[:20]}")
+    provider = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
     with closing(provider.open(record_namespace(NAME))) as storage:
         log = DecisionLog(storage)
         record, _ = log.load()

@@ -20,6 +20,7 @@ from anchorbolt.faults.points import FaultPoint, Observer, PointReached, observe
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
 from tests.engine.jobs import Strikes, feeder, one_bolt, run, word_count
+from tests.support.memory_store import spaces_of
 
 DEADLINE_S = 60
 
@@ -45,7 +46,7 @@ def test_a_store_that_lost_only_the_mark_of_a_commit_has_lost_nothing(watch: Wat
     cluster = LocalCluster()
 
     def lose_the_mark() -> None:
-        [space] = [space for name, space in cluster._memory._namespaces.items() if "$checkpointspout" in name]
+        [space] = [space for name, space in spaces_of(cluster).items() if "$checkpointspout" in name]
         [(key, value)] = space.entries.items()
         record = DecisionRecord.decode(value, "the test")
         assert record.winners
@@ -96,7 +97,7 @@ def two_of_one_generation(cluster: LocalCluster, start: Callable[[], object], un
 
     The other one sleeps at the point `until`, until the one that runs has ended.
     """
-    namespaces = cluster._memory._namespaces
+    namespaces = spaces_of(cluster)
     backup = copy.deepcopy(namespaces)
     ended: list[Exception] = []
     reached, goes_on = threading.Event(), threading.Event()

@@ -12,7 +12,6 @@ import pytest
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.engine.local import runner as local_processing
 from anchorbolt.engine.local import runner as local_runner
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, WaveFailed, WorkerLost
 from anchorbolt.spouts.feeder import FeederSpout
@@ -40,13 +39,12 @@ class ExecutorGone(BaseException):
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    originals = {engine: engine.run_levels for engine in (local_runner, local_processing)}
+    run_levels = local_runner.run_levels
 
     def install(*errors: AnchorboltError | None) -> list[Round]:
         following: Iterator[AnchorboltError | None] = iter([*errors[:-1]])
         rounds: list[Round] = []
-        for engine, run_levels in originals.items():
-            monkeypatch.setattr(engine, "run_levels", scripted(run_levels, following, errors[-1], rounds))
+        monkeypatch.setattr(local_runner, "run_levels", scripted(run_levels, following, errors[-1], rounds))
         return rounds
 
     return install

@@ -17,6 +17,7 @@ from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
 from tests.engine.jobs import BEFORE_THE_DECISION, Strikes, feeder, run, word_count
+from tests.support.memory_store import contents_of, heads_of
 
 OF_BATCHES = [point for point in FaultPoint if point.value.startswith("batch.")]
 NOT_HERE = (FaultPoint.SLICE_APPLIED, FaultPoint.SINK_MESSAGES_SENT)  # memory has no slices, and the sink is no Kafka's
@@ -84,15 +85,15 @@ def test_an_older_driver_that_slept_at_a_point_ends_fenced_and_changes_nothing(
     assert newer.state("count") == words
     rows = pq.read_table(tmp_path).num_rows
     assert rows == words.total()
-    contents = {name: (space.metadata, space.entries) for name, space in cluster._memory._namespaces.items()}
+    contents = contents_of(cluster)
 
     sleeper.woken.set()
     older.join(DEADLINE_S)
     assert [type(error) for error in ended] == [Fenced]
     assert newer.state("count") == words
     assert pq.read_table(tmp_path).num_rows == rows
-    assert not any(cluster._memory.open(name).head().attempts for name in cluster._memory.namespaces())
-    assert {name: (space.metadata, space.entries) for name, space in cluster._memory._namespaces.items()} == contents
+    assert not any(head.attempts for head in heads_of(cluster).values())
+    assert contents_of(cluster) == contents
 
 
 @pytest.mark.parametrize(("point", "batches"), [(FaultPoint.RECOVERED, []), (FaultPoint.WAVE_ENDED, ["a"])])

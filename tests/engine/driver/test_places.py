@@ -25,9 +25,12 @@ LETTERS = "topology.dead.letter"
 class Machine:
     """Locations as one machine sees them: URIs of `hdfs:` are folders of its disk."""
 
-    def __init__(self, disk: Path, open_here: Callable[[str], Folder] | None = None) -> None:
+    def __init__(
+        self, disk: Path, open_here: Callable[[str], Folder] | None = None, *, kind: type["_Mounted"] | None = None
+    ) -> None:
         self._disk = disk
         self._open = open_here
+        self._kind = kind or _Mounted
 
     def qualified(self, location: str) -> str:
         return location if "://" in location else f"hdfs://shared/{location}"
@@ -35,7 +38,7 @@ class Machine:
     def open(self, location: str) -> Folder:
         if self._open is not None:
             return self._open(location)
-        return _Mounted(location, self._disk / self.qualified(location).partition("://")[2])
+        return self._kind(location, self._disk / self.qualified(location).partition("://")[2])
 
     def for_workers(self, places: Iterable[str]) -> "Machine":
         return self
@@ -108,26 +111,21 @@ def test_a_place_that_a_task_cannot_write_is_refused_with_its_error(plan_of: Pla
         def create_passing(self, name: str) -> Any:
             raise OSError(errno.EROFS, "read-only file system")
 
-    worker = Machine(tmp_path, lambda location: ReadOnly(location, tmp_path / "disk" / location.partition("://")[2]))
+    worker = Machine(tmp_path / "disk", kind=ReadOnly)
     with pytest.raises(ConfigError, match="read-only file system") as caught:
         check_places(plan_of(), on(worker))
     assert caught.value.key == LOCATION
     assert files_in(tmp_path) == []
 
 
-def test_a_place_that_workers_cannot_open_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:
-    def lacks_package(location: str) -> Folder:
-        raise ConfigError("this machine lacks fsspec")
-
-    with pytest.raises(ConfigError, match="lacks fsspec"):
-        check_places(plan_of(), on(Machine(tmp_path, lacks_package)))
-
-
-def test_what_a_library_raises_on_a_machine_is_told_with_the_place(plan_of: PlanOf, tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [ConfigError("this machine lacks fsspec"), RuntimeError("broken library")])
+def test_a_place_that_workers_cannot_open_is_refused_with_the_error(
+    plan_of: PlanOf, tmp_path: Path, error: Exception
+) -> None:
     def fails(location: str) -> Folder:
-        raise RuntimeError("broken library")
+        raise error
 
-    with pytest.raises(ConfigError, match="broken library") as caught:
+    with pytest.raises(ConfigError, match=str(error)) as caught:
         check_places(plan_of(), on(Machine(tmp_path, fails)))
     assert caught.value.key == LOCATION
 
@@ -158,9 +156,7 @@ def test_a_driver_that_may_not_remove_or_replace_is_refused(
     plan_of: PlanOf, tmp_path: Path, right: str, problem: str
 ) -> None:
     kind = type("_Limited", (_Bucket,), {right: False})
-    locations = Machine(
-        tmp_path / "disk", lambda location: kind(location, tmp_path / "disk" / location.partition("://")[2])
-    )
+    locations = Machine(tmp_path / "disk", kind=kind)
     with pytest.raises(ConfigError, match=problem) as caught:
         check_places(plan_of(locations=locations), on(Machine(tmp_path / "disk")))
     assert caught.value.key == LOCATION
@@ -184,7 +180,7 @@ def test_a_file_system_that_is_away_for_a_moment_is_waited_for(
 ) -> None:
     monkeypatch.setattr(Away, "left", 0 if is_task else 2)
     answers = iter([True, False])
-    driver = Machine(tmp_path, lambda location: Away(location, tmp_path / "disk" / location.partition("://")[2]))
+    driver = Machine(tmp_path / "disk", kind=Away)
 
     def probe(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
         if is_task and next(answers):
@@ -200,7 +196,7 @@ def test_a_file_system_that_stays_away_ends_the_start(
     plan_of: PlanOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Away, "left", 1000)
-    driver = Machine(tmp_path, lambda location: Away(location, tmp_path / "disk" / location.partition("://")[2]))
+    driver = Machine(tmp_path / "disk", kind=Away)
     with pytest.raises(LocationUnavailable, match="no DataNode"):
         check_places(
             plan_of(locations=driver, topology_message_timeout_secs=1, topology_state_checkpoint_interval_ms=100),
@@ -248,11 +244,8 @@ def test_keys_that_an_s3_refuses_are_told_by_the_names_of_their_settings(
         def read(self, name: str) -> bytes:
             raise error
 
-    def opens(kind: type[LocalFolder]) -> Callable[[str], Folder]:
-        return lambda location: kind(location, tmp_path / "disk" / location.partition("://")[2])
-
-    driver = Machine(tmp_path, opens(_Mounted if is_task else Refuses))
-    worker = Machine(tmp_path, opens(Refuses))
+    driver = Machine(tmp_path / "disk", kind=_Mounted if is_task else Refuses)
+    worker = Machine(tmp_path / "disk", kind=Refuses)
     conf = {"topology_checkpoint_location": f"{scheme}://jobs/checkpoint"}
     with pytest.raises(ConfigError, match=str(error)) as caught:
         check_places(plan_of(out=f"{scheme}://jobs/out", locations=driver, **conf), on(worker))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.errors import SinkUnavailable, StateUnavailable
+from anchorbolt.errors import StateUnavailable
 from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.util import retry
 from anchorbolt.util.retry import Backoff, RetryPolicy
@@ -119,13 +119,6 @@ def test_a_long_wait_of_all_namespaces_is_said_at_once_and_then_ever_more_rarely
     assert all(later >= 1.7 * earlier for earlier, later in pairwise(said[1:]))
     assert caplog.messages[0] == "waiting for the state store: gone"
     assert " of 300 s: gone" in caplog.messages[-1]
-
-
-def test_a_sinks_full_disk_is_not_called_the_state_store(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert RetryPolicy(30_000).backoff().sleep_or_give_up(SinkUnavailable("sink 'out' cannot write: no space left"))
-    assert caplog.messages == ["waiting for the sink: sink 'out' cannot write: no space left"]
 
 
 def test_the_end_of_a_wait_is_said_once_when_nobody_waits_any_longer(

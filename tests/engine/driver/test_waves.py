@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pyarrow.parquet as pq
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, OutputCollector, ParquetSink
+from anchorbolt.bolts import BaseRichBolt, OutputCollector, ParquetSink
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.engine import LocalCluster
@@ -21,18 +21,21 @@ from anchorbolt.faults.points import FaultPoint
 from anchorbolt.files import open_folder
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice
+from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateProvider, MemoryStateStorage
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer
+from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.conftest import Watch
-from tests.engine.jobs import NO_RETRIES, StatefulBolt, Strikes, feeder, one_bolt, run, word_count
+from tests.engine.jobs import NO_RETRIES, BasicBolt, StatefulBolt, Strikes, chain, feeder, one_bolt, run, word_count
+from tests.support.memory_store import heads_of, memory_of, spaces_of
 
 
-class SecondDriver(BaseBasicBolt):
+class SecondDriver(BasicBolt):
     """Lets another driver of the same topology run to its end, once, in the middle of a wave."""
+
+    fields = ("word",)
 
     act: Any = None
 
@@ -42,20 +45,9 @@ class SecondDriver(BaseBasicBolt):
             act()
         collector.emit((tup[0],))
 
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word")
-
-
-def heads(cluster: LocalCluster) -> dict[str, NamespaceHead]:
-    return {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()}
-
 
 def stateless(spout: FeederSpout, out: Path) -> Any:
-    builder = TopologyBuilder()
-    builder.set_spout("words", spout)
-    builder.set_bolt("pass", SecondDriver()).shuffle_grouping("words")
-    builder.set_bolt("out", ParquetSink(str(out))).global_grouping("pass")
-    return builder.create_topology("stateless")
+    return chain("stateless", {"words": spout, "pass": SecondDriver(), "out": ParquetSink(str(out))})
 
 
 def test_an_older_driver_without_any_state_is_fenced_and_publishes_nothing(tmp_path: Path) -> None:
@@ -73,10 +65,10 @@ def test_a_checkpoint_location_of_another_topology_is_refused_before_anything_is
     run(LocalCluster(), word_count(feeder("a"), name="one"), conf)
     two = LocalCluster()
     run(two, word_count(feeder("a"), name="two"))
-    before = heads(two)
+    before = heads_of(two)
     with pytest.raises(QueryChanged, match="belongs to topology 'one'"):
         two.submit(word_count(feeder("a"), name="two"), conf)
-    assert heads(two) == before
+    assert heads_of(two) == before
 
 
 def test_a_location_whose_query_the_store_never_saw_is_refused(tmp_path: Path) -> None:
@@ -186,14 +178,14 @@ def test_a_wave_that_fails_for_good_leaves_nothing_staged(watch: Watch) -> None:
     watch(Strikes(FaultPoint.ROUND_ENDED, txid=0))  # after everything is staged and sealed
     with pytest.raises(FaultInjected):
         run(cluster, word_count(feeder("a b c")), NO_RETRIES)
-    assert len(heads(cluster)) > 1
-    assert not any(head.attempts for head in heads(cluster).values())
+    assert len(heads_of(cluster)) > 1
+    assert not any(head.attempts for head in heads_of(cluster).values())
 
 
 def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = LocalCluster()
     run(cluster, word_count(feeder("a")))
-    storage = cluster._memory.open("word-count:count-0")
+    storage = memory_of(cluster).open("word-count:count-0")
     head = storage.head()
     raise_fence = Namespaces.raise_fence
 
@@ -250,11 +242,11 @@ def test_a_lost_claim_is_a_store_that_lost_data_not_another_driver() -> None:
     cluster = LocalCluster()
     for word in "ab":
         run(cluster, word_count(feeder(word)))
-    spout = cluster._memory._namespaces["word-count:$checkpointspout-0"]
-    before, metadata = heads(cluster), spout.metadata
+    spout = spaces_of(cluster)["word-count:$checkpointspout-0"]
+    before, metadata = heads_of(cluster), spout.metadata
     spout.metadata = replace(metadata, fence=Fence(0, 0))
     with pytest.raises(StateRegressed) as caught:
         cluster.submit(word_count(feeder("c")))
     assert caught.value.found == "generation 0"
     spout.metadata = metadata
-    assert heads(cluster) == before
+    assert heads_of(cluster) == before

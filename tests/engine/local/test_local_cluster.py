@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from anchorbolt.bolts import OutputCollector, ParquetSink
 from anchorbolt.checkpoint.coordinator import CheckpointCoordinator
 from anchorbolt.engine import RunHandle, RunStatus
-from anchorbolt.errors import BoltError, StateError, TopologyError, UnsupportedValue
+from anchorbolt.errors import BoltError, TopologyError, UnsupportedValue
 from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.context import TopologyContext
@@ -88,15 +88,6 @@ def test_a_topology_submitted_again_goes_on_with_its_state() -> None:
     handle = run(cluster, word_count(feeder("a c")))
     assert handle.state("count") == {"a": 2, "b": 1, "c": 1}
     assert (handle.recovery.generation, handle.recovery.txid, handle.recovery.action) == (2, 0, "resumed")
-
-
-def test_until_empty_false_goes_on_until_it_is_stopped() -> None:
-    spout = feeder("a")
-    handle = LocalCluster().submit(word_count(spout), until_empty=False)
-    assert not handle.await_termination(0.01)
-    spout.feed([("b",)])
-    assert handle.stop(30)
-    assert handle.status is RunStatus.STOPPED
 
 
 def test_a_listener_may_stop_the_run() -> None:
@@ -262,27 +253,6 @@ def test_the_parquet_sink_refuses_a_directory_that_another_run_wrote_to(tmp_path
         handle.await_termination(60)
     assert handle.state("count") == {}
     assert pq.read_table(tmp_path).to_pylist() == [{"word": "a", "count": 1}]
-
-
-def test_two_topologies_share_a_sqlite_directory_without_touching_each_other(tmp_path: Path) -> None:
-    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
-
-    def counts(name: str, *batches: str) -> dict[Any, Any]:
-        location = {"topology.checkpoint.location": str(tmp_path / "checkpoint" / name)}
-        return run(LocalCluster(), word_count(feeder(*batches), name=name), conf | location).state("count")
-
-    for name, text in [("one", "a a b"), ("two", "b"), ("one", "a"), ("two", "c")]:
-        counts(name, text)
-    assert counts("one") == {"a": 3, "b": 1}
-    assert counts("two") == {"b": 1, "c": 1}
-
-
-def test_keys_that_are_equal_in_a_dict_are_not_dropped_silently() -> None:
-    handle = submit_puts((1, "int"), (1.0, "float"), (True, "bool"))
-    assert handle.await_termination(30)
-    with pytest.raises(StateError, match="state_items"):
-        handle.state("bolt")
-    assert sorted(map(repr, handle.state_items("bolt"))) == ["(1, 'int')", "(1.0, 'float')", "(True, 'bool')"]
 
 
 def test_an_error_of_ours_that_a_bolt_raises_shows_only_the_bolts_own_lines() -> None:

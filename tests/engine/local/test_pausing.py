@@ -1,23 +1,20 @@
-"""A run on `LocalCluster` that is paused and resumed."""
+"""A run on `LocalCluster` that is paused and resumed; the moves of a pause, and how long it makes others wait."""
 
 import threading
-from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anchorbolt.engine import LocalCluster, RunHandle, RunStatus, WaveReport
-from anchorbolt.engine.sources.driver_spouts import Feeders
+from anchorbolt.engine.driver.loop import Pause
 from anchorbolt.errors import Fenced
-from anchorbolt.run.preparation import prepare_plan
-from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.testing import FeederSpout
-from tests.engine.jobs import CountWords, counted, feeder, word_count
+from tests.engine.jobs import Committed, CountWords, counted, feeder, finished, word_count
 
 DEADLINE_S = 30
 A_WHILE_S = 0.3  # in which a wave would begin if one could
-
-
 entered, leave = threading.Event(), threading.Event()
 
 
@@ -36,64 +33,38 @@ class Waiting(CountWords):
         super().execute(tup)
 
 
-class Committed:
-    """A run that goes on until it is stopped, and what it has committed."""
-
-    def __init__(self, spout: FeederSpout) -> None:
-        self._changed = threading.Condition()
-        self.txids: list[int] = []
-        self.handle: RunHandle = LocalCluster().submit(word_count(spout), until_empty=False, on_wave=self._note)
-
-    def _note(self, report: WaveReport) -> None:
-        with self._changed:
-            self.txids.append(report.txid)
-            self._changed.notify_all()
-
-    def wait_for(self, waves: int, timeout: float = DEADLINE_S) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: len(self.txids) >= waves, timeout)
+def started(spout: FeederSpout) -> tuple[RunHandle, Committed]:
+    """Start a run that goes on until it is stopped."""
+    committed = Committed()
+    return LocalCluster().submit(word_count(spout), until_empty=False, on_wave=committed), committed
 
 
 def test_no_wave_begins_in_a_pause_and_what_comes_meanwhile_is_processed_once() -> None:
     spout = feeder("a")
-    run = Committed(spout)
-    assert run.wait_for(1)
-    assert run.handle.pause(DEADLINE_S) is True
+    handle, committed = started(spout)
+    assert committed.wait_for(1, DEADLINE_S)
+    assert handle.pause(DEADLINE_S) is True
     spout.feed([("a b",)])
     spout.feed([("b",)])
-    assert (run.handle.paused, run.handle.status) == (True, RunStatus.RUNNING)
-    assert not run.wait_for(2, A_WHILE_S)
-    run.handle.resume()
-    assert run.wait_for(3)
-    assert not run.handle.paused
-    assert run.handle.stop(DEADLINE_S)
-    assert run.txids == [0, 1, 2]
-    assert run.handle.state("count") == {"a": 2, "b": 2}
-
-
-def test_a_run_can_be_paused_twice_and_resumed_twice() -> None:
-    spout = feeder()
-    run = Committed(spout)
-    for waves in (0, 1):
-        assert run.handle.pause(DEADLINE_S)
-        assert run.handle.pause(DEADLINE_S)
-        spout.feed([("a",)])
-        assert not run.wait_for(waves + 1, A_WHILE_S)
-        run.handle.resume()
-        run.handle.resume()
-        assert run.wait_for(waves + 1)
-    assert run.handle.stop(DEADLINE_S)
+    assert (handle.paused, handle.status) == (True, RunStatus.RUNNING)
+    assert not committed.wait_for(2, A_WHILE_S)
+    handle.resume()
+    assert committed.wait_for(3, DEADLINE_S)
+    assert not handle.paused
+    assert handle.stop(DEADLINE_S)
+    assert committed.txids == [0, 1, 2]
+    assert handle.state("count") == {"a": 2, "b": 2}
 
 
 def test_a_paused_run_ends_at_once_when_it_is_stopped() -> None:
     spout = feeder()
-    run = Committed(spout)
-    assert run.handle.pause(DEADLINE_S)
+    handle, committed = started(spout)
+    assert handle.pause(DEADLINE_S)
     spout.feed([("a",)])
-    assert run.handle.stop(DEADLINE_S)
-    assert (run.handle.status, run.handle.paused, run.txids) == (RunStatus.STOPPED, False, [])
-    assert run.handle.pause() is False, "it has ended"
-    run.handle.resume()
+    assert handle.stop(DEADLINE_S)
+    assert (handle.status, handle.paused, committed.txids) == (RunStatus.STOPPED, False, [])
+    assert handle.pause() is False, "it has ended"
+    handle.resume()
 
 
 def test_a_run_that_ends_by_itself_does_not_end_in_a_pause() -> None:
@@ -132,26 +103,12 @@ def test_a_listener_may_pause_the_run_whose_wave_waits_for_it() -> None:
     assert handle.state("count") == {"a": 1, "b": 1}
 
 
-def test_a_pause_that_is_waited_for_ends_with_the_run() -> None:
-    results = list[bool]()
-    handle = LocalCluster().submit(counted(feeder("a"), Waiting()), until_empty=False)
-    assert entered.wait(DEADLINE_S)
-    waits = threading.Thread(target=lambda: results.append(handle.pause()), daemon=True)
-    waits.start()
-    assert not handle.stop(0)
-    waits.join(DEADLINE_S)
-    assert results == [False]
-    leave.set()
-    assert handle.await_termination(DEADLINE_S)
-
-
 def test_a_new_run_of_a_paused_topology_takes_over_and_is_not_paused() -> None:
     spout, cluster = feeder(), LocalCluster()
     paused = cluster.submit(word_count(spout), until_empty=False)
     assert paused.pause(DEADLINE_S)
     spout.feed([("a",)])
-    second = cluster.submit(word_count(spout))
-    assert second.await_termination(DEADLINE_S)
+    second = finished(word_count(spout), cluster=cluster)
     assert second.state("count") == {"a": 1}
     spout.feed([("b",)])
     paused.resume()
@@ -159,12 +116,30 @@ def test_a_new_run_of_a_paused_topology_takes_over_and_is_not_paused() -> None:
         paused.await_termination(DEADLINE_S)
 
 
-def test_spouts_whose_rows_wait_for_the_end_of_a_pause_are_not_empty(tmp_path: Path) -> None:
-    plan = prepare_plan(word_count(feeder("a")), {}, memory=MemoryStateProvider(), location=str(tmp_path))
-    feeders = Feeders(plan)
-    waiting = [feeders.poll()]
-    feeders.pause()
-    waiting.append(feeders.poll())
-    assert not feeders.is_empty
-    feeders.resume()
-    assert [*waiting, feeders.poll()] == [True, False, True]
+MOVES = {  # by phase: the phase behind each move that changes it
+    "off": {"begin": "pausing", "close": "closed"},
+    "pausing": {"cease": "ceased", "end": "off", "close": "closed"},
+    "ceased": {"end": "off", "close": "closed"},
+    "closed": {},
+}
+
+
+@given(st.lists(st.sampled_from(["begin", "cease", "end", "close"])))
+def test_a_move_that_is_not_drawn_changes_nothing(moves: list[str]) -> None:
+    pause, phase = Pause(), "off"
+    for move in moves:
+        getattr(pause, move)()
+        phase = MOVES[phase].get(move, phase)
+        assert (pause.is_on, pause.has_ceased) == (phase in ("pausing", "ceased"), phase == "ceased")
+        assert pause.wait_until_ceased(0) is (phase != "pausing")
+
+
+@pytest.mark.parametrize("move", ["cease", "end", "close"])
+def test_who_waits_for_the_waves_to_cease_does_not_wait_beyond_the_pause(move: str) -> None:
+    pause, ended = Pause(), list[bool]()
+    pause.begin()
+    waits = threading.Thread(target=lambda: ended.append(pause.wait_until_ceased(None)), daemon=True)
+    waits.start()
+    getattr(pause, move)()
+    waits.join(30)
+    assert ended == [True]

@@ -29,7 +29,7 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
-from tests.engine.jobs import StatefulBolt, word_count
+from tests.engine.jobs import StatefulBolt, chain, kept_in, word_count
 
 DEADLINE_S = 60
 OF_JVM = (
@@ -50,10 +50,13 @@ def stream(home: Path, name: str) -> Topology:
 
 
 def reliable(home: Path, name: str) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", GeneratorSpout(["number"], lambda number: (number,), count=20))
-    builder.set_bolt("count", StatefulBolt(), 2).fields_grouping("numbers", "number")
-    return builder.create_topology(name)
+    return chain(
+        name,
+        {
+            "numbers": GeneratorSpout(["number"], lambda number: (number,), count=20),
+            "count": (StatefulBolt(), 2, "number"),
+        },
+    )
 
 
 def transactional(home: Path, name: str) -> Topology:
@@ -204,10 +207,7 @@ class CannotOpen(GeneratorSpout):
 
 
 def with_bolt(spout: Spout, bolt: Bolt, name: str) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", spout)
-    builder.set_bolt("bolt", bolt).shuffle_grouping("numbers")
-    return builder.create_topology(name)
+    return chain(name, {"numbers": spout, "bolt": bolt})
 
 
 def lines(home: Path) -> StreamSpout:
@@ -302,11 +302,7 @@ def test_a_cleanup_that_takes_too_long_is_told_in_our_words(
     source = StreamSpout(lambda spark: spark.readStream.text(str(tmp_path / "in")), fields=["word"])
     builder.set_spout("words", source)
     builder.set_bolt("slow", SlowToClose(), parallelism=2).fields_grouping("words", "word")
-    conf = {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-    }
+    conf = kept_in(tmp_path)
     handle = SparkCluster(spark).submit(builder.create_topology("slow_to_close"), conf, until_empty=True)
     handle.await_termination(DEADLINE_S)
     [told] = [each.getMessage() for each in caplog.records if "cleanup" in each.getMessage()]

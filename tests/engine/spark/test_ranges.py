@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (its usual name)
 
 from anchorbolt import errors
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
+from anchorbolt.bolts import BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
 from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends import KeyValueState
@@ -24,6 +24,7 @@ from anchorbolt.transactional import (
     TransactionalTopologyBuilder,
 )
 from tests.engine.conftest import Watch
+from tests.engine.jobs import BasicBolt, kept_in
 
 Submit = Callable[[Topology, Mapping[str, Any]], RunHandle]
 
@@ -44,12 +45,7 @@ def submit(request: pytest.FixtureRequest, spark: SparkSession) -> Submit:
 
 
 def conf_in(folder: Path, **more: Any) -> dict[str, Any]:
-    return {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(folder / "state")},
-        "topology.checkpoint.location": str(folder / "checkpoint"),
-        **{f"topology.{name.replace('_', '.')}": value for name, value in more.items()},
-    }
+    return {**kept_in(folder), **{f"topology.{name.replace('_', '.')}": value for name, value in more.items()}}
 
 
 class Numbers(SparkTransactionalSpout):
@@ -91,16 +87,15 @@ class Lines(SparkTransactionalSpout):
         return rows.where(F.col("position").between(start["position"] + 1, end["position"])).select("word", "at")
 
 
-class Pass(BaseBasicBolt):
+class Pass(BasicBolt):
     """Passes on the tuples, if their first value is the attempt."""
+
+    fields = ("tx", "txid", "value", "text")
 
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
         attempt, *values = tup.values
         assert tup["tx"] is attempt
         collector.emit((attempt, attempt.txid, *values))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "txid", "value", "text")
 
 
 class FailOnce(Pass):
@@ -207,12 +202,11 @@ def test_a_table_that_grows_is_read_as_it_grows(submit: Submit, spark: SparkSess
     assert handle.state("collect")["{'p': 4}"] == 1
 
 
-class Words(BaseBasicBolt):
+class Words(BasicBolt):
+    fields = ("tx", "txid", "value", "text")
+
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
         collector.emit((tup[0], tup[0].txid, tup["word"], str(tup["at"])))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "txid", "value", "text")
 
 
 def collecting_words(folder: Path) -> Topology:

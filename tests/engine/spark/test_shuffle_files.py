@@ -12,17 +12,13 @@ from anchorbolt.engine.spark.jobs import ShuffleFiles
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import RichBolt, text_spout, word_count, write_lines
+from tests.engine.jobs import RichBolt, kept_in, text_spout, word_count, write_lines
 
 _DEADLINE_S = 60.0
 
 
 def conf_in(folder: Path) -> dict[str, Any]:
-    return {
-        "topology.state.provider.config": {"directory": str(folder / "state")},
-        "topology.checkpoint.location": str(folder / "checkpoint"),
-        "topology.state.checkpoint.interval.ms": 100,
-    }
+    return {**kept_in(folder), "topology.state.checkpoint.interval.ms": 100}
 
 
 def shuffle_files(spark: SparkSession) -> set[Path]:

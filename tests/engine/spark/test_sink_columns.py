@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.testing import FeederSpout, LocalCluster
-from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import chain, finished
 from tests.support.columns import COLUMNS, as_spark_shows
 
 WAVES = COLUMNS.flatmap(lambda values: st.lists(st.lists(values, min_size=1, max_size=4), min_size=1, max_size=4))
@@ -21,11 +21,10 @@ def run(waves: list[list[Any]], sink: Any, tasks: int) -> None:
     for values in waves:
         numbered.append([(number + place, value) for place, value in enumerate(values)])
         number += len(values)
-    builder = TopologyBuilder()
-    builder.set_spout("in", FeederSpout(["number", "v"], numbered))
-    builder.set_bolt("out", sink, tasks).shuffle_grouping("in")
-    handle = LocalCluster().submit(builder.create_topology("columns"), {"topology.transfer.buffer.tuples": 2})
-    assert handle.await_termination(60)
+    finished(
+        chain("columns", {"in": FeederSpout(["number", "v"], numbered), "out": (sink, tasks)}),
+        {"topology.transfer.buffer.tuples": 2},
+    )
 
 
 def plain(value: Any) -> Any:
@@ -101,10 +100,11 @@ def test_a_new_column_and_a_wider_declared_type_are_read_with_the_old_files(
     conf = {"topology.checkpoint.location": str(tmp_path / "place")}
 
     def add(fields: list[str], row: tuple[Any, ...], schema: Any) -> None:
-        builder = TopologyBuilder()
-        builder.set_spout("in", FeederSpout(fields, [[row]]))
-        builder.set_bolt("out", ParquetSink(out, schema=schema)).global_grouping("in")
-        assert cluster.submit(builder.create_topology("wider"), conf).await_termination(60)
+        finished(
+            chain("wider", {"in": FeederSpout(fields, [[row]]), "out": ParquetSink(out, schema=schema)}),
+            conf,
+            cluster=cluster,
+        )
 
     add(["n", "v"], (1, first), pa.schema([("n", pa.int32())]))
     add(["n", "v", "w"], (2**40, first, [1.5]), pa.schema([("n", pa.int64())]))

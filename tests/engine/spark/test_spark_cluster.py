@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt import errors
-from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector, DataFrameSink, ParquetSink
+from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, RunStatus, SparkCluster
 from anchorbolt.run.spark_cluster import SparkRunHandle
 from anchorbolt.spouts import StreamSpout
@@ -27,6 +27,8 @@ from tests.engine.jobs import (
     counted,
     diamond,
     diamond_result,
+    finished,
+    kept_in,
     one_bolt,
     text_spout,
     word_count,
@@ -46,12 +48,7 @@ WORDS = Counter(word for batch in LINES for line in batch for word in line.split
 
 def conf_in(folder: Path) -> dict[str, Any]:
     """State and checkpoint below a folder."""
-    return {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(folder / "state")},
-        "topology.checkpoint.location": str(folder / "checkpoint"),
-        "topology.state.checkpoint.interval.ms": 100,
-    }
+    return {**kept_in(folder), "topology.state.checkpoint.interval.ms": 100}
 
 
 def run(spark: SparkSession, topology: Topology, conf: Mapping[str, Any]) -> SparkRunHandle:
@@ -68,8 +65,7 @@ def test_a_diamond_of_two_spouts_has_the_same_state_on_both_engines_as_in_plain_
     second = write_lines(tmp_path / "second", [["lazy anchor", "fox"], ["the bolt bolt"]])
     topology = diamond(text_spout(first), text_spout(second))
     on_spark = run(spark, topology, conf_in(tmp_path / "spark"))
-    local = LocalCluster(seed=7).submit(topology)
-    assert local.await_termination(240)
+    local = finished(topology, cluster=LocalCluster(seed=7))
     counts, totals = diamond_result([*itertools.chain(*LINES), "lazy anchor", "fox", "the bolt bolt"])
     for handle in (on_spark, local):
         assert handle.state("count") == counts
@@ -208,16 +204,6 @@ def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(spark:
     assert handle.status is RunStatus.FAILED
 
 
-def test_text_that_is_not_utf_8_names_the_spout_and_the_bytes(spark: SparkSession, tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "in", [])
-    (source / "0.txt").write_bytes(b"caf\xe9\n")
-    conf = conf_in(tmp_path) | {"topology.max.batch.retries": 0}
-    with pytest.raises(errors.UnsupportedValue) as caught:
-        run(spark, word_count(text_spout(source)), conf)
-    assert "'sentences'" in caught.value.message
-    assert repr(b"caf\xe9") in caught.value.message
-
-
 def test_stop_finishes_the_wave_and_the_next_run_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
     handle = SparkCluster(spark).submit(topology, conf_in(tmp_path), on_wave=lambda _: handle.stop())
@@ -295,26 +281,6 @@ def test_a_source_that_cannot_be_read_is_refused_before_anything_runs(
         SparkCluster(spark).submit(one_bolt(Cleaned(tmp_path), spout), conf_in(tmp_path))
     assert not (tmp_path / "checkpoint").exists()
     assert not (tmp_path / "state").exists()
-
-
-class FailsOnFirstTuple(BaseBasicBolt):
-    """Fails the wave of the first tuple that any instance sees; `mark` is the file by which it knows."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
-        if not self.mark.exists():
-            self.mark.touch()
-            raise RuntimeError("the first tuple")
-
-
-def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    text = write_lines(tmp_path / "in", [["to be or not to be"]])
-    handle = run(spark, word_count(text_spout(text), FailsOnFirstTuple(tmp_path / "mark")), conf_in(tmp_path))
-    assert [report.rounds for report in handle.reports] == [2]
-    assert handle.observe().tasks == (5, 0, 1 + 6 + 6), "executed by the three bolts, in the second round"
-    assert handle.state("count") == {"to": 2, "be": 2, "or": 1, "not": 1}
 
 
 class Sums(StatefulBolt):

@@ -20,17 +20,17 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.testing import TupleCapture
-from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import CountWords, StatefulBolt
+from tests.engine.jobs import BasicBolt, CountWords, StatefulBolt, chain, finished
 
 WAVES = 12
 
 
-class CountInAttribute(BaseBasicBolt):
+class CountInAttribute(BasicBolt):
     """Streamparse's word count: its counts are in an attribute."""
+
+    fields = ("word", "count")
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
         self.counts: dict[str, int] = defaultdict(int)
@@ -38,9 +38,6 @@ class CountInAttribute(BaseBasicBolt):
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
         self.counts[tup["word"]] += 1
         collector.emit((tup["word"], self.counts[tup["word"]]))
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word", "count")
 
 
 class CountBesideState(CountWords):
@@ -56,6 +53,8 @@ class CountBesideState(CountWords):
 class Sum(StatefulBolt):
     """Storm's `StatefulSumBolt`: its attribute follows from its state."""
 
+    fields = ("word", "count")
+
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         super().init_state(state)
         self.sum = state.get("sum", 0)
@@ -66,18 +65,21 @@ class Sum(StatefulBolt):
         self.collector.emit((tup["word"], self.sum), anchors=tup)
         self.collector.ack(tup)
 
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word", "count")
-
 
 def run(bolt: BaseBasicBolt | StatefulBolt, *, seed: int = 0) -> dict[str, int]:
     """Run `WAVES` waves of two words; return the highest count of each."""
     captured = TupleCapture()
-    builder = TopologyBuilder()
-    builder.set_spout("words", FeederSpout(["word"], [[("a",), ("b",)]] * WAVES))
-    builder.set_bolt("count", bolt, parallelism=2).fields_grouping("words", "word")
-    builder.set_bolt("captured", captured).global_grouping("count")
-    LocalCluster(seed=seed).submit(builder.create_topology("attributes")).await_termination()
+    finished(
+        chain(
+            "attributes",
+            {
+                "words": FeederSpout(["word"], [[("a",), ("b",)]] * WAVES),
+                "count": (bolt, 2, "word"),
+                "captured": captured,
+            },
+        ),
+        cluster=LocalCluster(seed=seed),
+    )
     highest: dict[str, int] = {}
     for word, count in captured.tuples:
         highest[word] = max(count, highest.get(word, 0))

@@ -1,34 +1,46 @@
-"""How many bytes a wave takes besides its data, by the real encoders; executions are numbered as on Spark."""
+"""How many bytes a wave takes besides its data, by the real encoders; the text of a round."""
 
 import pickle
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.engine.local import levels
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord
+from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round, TaskKey
+from anchorbolt.engine.local import runner as levels
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.messages import Envelope, TuplesMessage, decode_message
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text, round_to_text
 from anchorbolt.run.local_cluster import LocalCluster
-from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import CountWords, Scale, SplitSentence, Total, feeder, run
+from anchorbolt.run.preparation import prepare_plan
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.state_backends.rules import check_attempt
+from anchorbolt.state_backends.state import Fence
+from anchorbolt.streams.attempt import TransactionAttempt
+from anchorbolt.topology import Topology
+from tests.engine.jobs import CountWords, Scale, SplitSentence, Total, chain, feeder, run, word_count
 
 _ROW = 3 * 4 + 8  # bytes of a row of the shuffle besides its payload: three numbers, and the payload's length
 
 
 def four_bolts(tasks: int) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", feeder(*([f"word{number} other{number}"] for number in range(3))))
-    builder.set_bolt("split", SplitSentence(), tasks).shuffle_grouping("sentences")
-    builder.set_bolt("count", CountWords(), tasks).fields_grouping("split", "word")
-    builder.set_bolt("scale", Scale(), tasks).shuffle_grouping("count")
-    builder.set_bolt("total", Total(), tasks).fields_grouping("scale", "letter")
-    return builder.create_topology("four-bolts")
+    return chain(
+        "four-bolts",
+        {
+            "sentences": feeder(*([f"word{number} other{number}"] for number in range(3))),
+            "split": (SplitSentence(), tasks),
+            "count": (CountWords(), tasks, "word"),
+            "scale": (Scale(), tasks),
+            "total": (Total(), tasks, "letter"),
+        },
+    )
 
 
 class Traffic:
@@ -111,3 +123,93 @@ def test_the_plan_that_each_task_gets_is_as_long_with_many_tasks(monkeypatch: py
     for tasks in (2, 64):
         run(LocalCluster(), four_bolts(tasks))
     assert sizes[64] <= sizes[2] + 16
+
+
+def plan_of(tasks: int) -> ExecutionPlan:
+    return prepare_plan(
+        word_count(feeder("a"), parallelism=tasks), {}, memory=MemoryStateProvider(), location="nowhere"
+    )
+
+
+PLAN = plan_of(5)
+TASKS = st.sampled_from(list(PLAN.wiring.namespaces.values()))
+ATTEMPTS = st.one_of(
+    st.builds(
+        lambda run, seq, execution: f"{run}{seq:08x}{execution:010x}",
+        st.sampled_from(["0123456789abcd", "fedcba98765432"]),
+        st.integers(1, 9),
+        st.integers(0, 2**40 - 1),
+    ),
+    st.text("0123456789abcdef", min_size=32, max_size=32),  # as other engines name theirs
+    st.sampled_from(["", "A" * 32, "an attempt of somebody's own provider"]),
+)
+
+
+@given(st.dictionaries(TASKS, st.builds(Committed, st.integers(0, 40), ATTEMPTS)), st.dictionaries(TASKS, ATTEMPTS))
+def test_each_task_finds_what_is_committed_and_who_won(
+    committed: dict[TaskKey, Committed], winners: dict[TaskKey, str]
+) -> None:
+    by_name = {PLAN.wiring.namespace(task): each for task, each in committed.items()}
+    current = Round(41, Fence(3, 7), by_name, winners, frozenset({"count"}), (4, 5))
+    decoded = round_from_text(PLAN, round_to_text(PLAN, current))
+    assert dict(decoded.committed) == by_name
+    assert dict(decoded.task_winners) == winners
+    assert len(decoded.committed) == len(by_name)
+    assert len(decoded.task_winners) == len(winners)
+    assert (decoded.txid, decoded.fence, decoded.ticks, decoded.rolled_back) == (41, (3, 7), {"count"}, (4, 5))
+
+
+HAND_OFFS = st.dictionaries(st.sampled_from(list(PLAN.wiring.places)), st.builds(HandOff, ATTEMPTS, st.booleans()))
+
+
+@given(st.one_of(st.none(), HAND_OFFS))
+def test_each_task_finds_the_hand_offs_of_its_batch(hand_offs: dict[TaskKey, HandOff] | None) -> None:
+    batch = BatchTry(TransactionAttempt(4, 1), Fence(3, 6), 3, b"metadata", hand_offs)
+    decoded = round_from_text(PLAN, round_to_text(PLAN, Round(4, Fence(3, 7), batch=batch))).batch
+    assert decoded is not None
+    assert (None if decoded.hand_offs is None else dict(decoded.hand_offs)) == hand_offs
+    assert decoded.metadata == b"metadata"
+
+
+def test_a_thousand_hand_offs_take_little_room() -> None:
+    plan, current = plan_of(1000), Round(4, Fence(3, 6))
+    tasks = list(plan.wiring.places)
+    hand_offs = {task: HandOff(attempt_id(plan, current, 70 + n), False) for n, task in enumerate(tasks)}
+    batch = BatchTry(TransactionAttempt(4, 1), Fence(3, 6), 3, None, hand_offs)
+    assert len(round_to_text(plan, Round(4, Fence(3, 7), batch=batch))) < 2000
+
+
+def test_what_the_plan_does_not_have_is_left_out() -> None:
+    current = Round(1, Fence(1, 1), {"word-count:gone-0": Committed(0, "a")}, {("gone", 0): "a"})
+    decoded = round_from_text(PLAN, round_to_text(PLAN, current))
+    assert not decoded.committed
+    assert not decoded.task_winners
+    assert decoded.committed.get("word-count:count-0") is None
+
+
+def test_an_attempts_id_follows_from_its_run_its_round_and_its_execution() -> None:
+    rounds = [Round(1, Fence(1, seq)) for seq in (1, 2**31 - 1)]
+    ids = {attempt_id(plan, each, number) for plan in (PLAN, plan_of(5)) for each in rounds for number in (5, 2**39)}
+    assert len(ids) == 8
+    for each in ids:
+        check_attempt(each)
+
+
+@pytest.mark.parametrize(
+    ("active", "most_bytes"), [(1.0, 450), (0.0, 450), (0.5, 1400), (0.05, 3200)], ids=["all", "none", "half", "few"]
+)
+def test_a_thousand_tasks_take_a_few_bits_each(active: float, most_bytes: int) -> None:
+    """The share of tasks that change state in a wave is `active`; after a hundred waves."""
+    plan, random = plan_of(1000), Random(5)
+    executions = count(1)
+    committed: dict[str, Committed] = {}
+    winners: dict[TaskKey, str] = {}
+    for txid in range(100 if active else 1):
+        current = Round(txid, Fence(2, 3 * txid + 1), committed, winners)
+        next(executions)  # the spout's
+        attempts = {task: attempt_id(plan, current, next(executions)) for level in plan.wiring.levels for task in level}
+        winners = {task: attempts[task] for task in plan.wiring.namespaces.values()}
+        changed = [name for name in plan.wiring.namespaces if random.random() < active]
+        committed = {**committed, **{name: Committed(txid, attempts[plan.wiring.namespaces[name]]) for name in changed}}
+    assert len(plan.wiring.namespaces) == 1000
+    assert len(round_to_text(plan, Round(100, Fence(2, 400), committed, winners))) < most_bytes

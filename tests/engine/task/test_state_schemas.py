@@ -11,11 +11,11 @@ from anchorbolt.errors import BoltError, CodecMismatch, FaultInjected, TopologyE
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.codecs import untagged
-from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
 from tests.engine.jobs import BEFORE_THE_DECISION, NO_RETRIES, StatefulBolt, Strikes, one_bolt, run, words
+from tests.support.memory_store import contents_of
 from tests.support.serializers import Money
 
 CONFIG = "topology.state.provider.config"
@@ -61,23 +61,14 @@ def topology(bolt: Counts, *batches: str) -> Topology:
     return one_bolt(bolt, words(*batches), 2, id="count", name="schemas")
 
 
-def everything(cluster: LocalCluster) -> dict[str, tuple[NamespaceHead, dict[bytes, bytes]]]:
-    """All that the cluster's store holds, fences included."""
-    provider = cluster._memory
-    return {
-        name: (provider.open(name).head(), {key: data for page in provider.open(name).scan() for key, data in page})
-        for name in provider.namespaces()
-    }
-
-
 def versions(cluster: LocalCluster) -> dict[str, int]:
     """The schema version of each word's value."""
-    stored = everything(cluster)
+    stored = contents_of(cluster)
     return {unpack(key): untagged(data)[0] for name in NAMESPACES for key, data in stored[name][1].items()}
 
 
 def record(cluster: LocalCluster) -> dict[str, Any]:
-    [data] = [data for key, data in everything(cluster)[RECORD][1].items() if unpack(key) == STATE_KEY]
+    [data] = [data for key, data in contents_of(cluster)[RECORD][1].items() if unpack(key) == STATE_KEY]
     content: dict[str, Any] = unpack(data)
     return content
 
@@ -91,18 +82,18 @@ def test_values_are_upcast_when_they_are_read_and_rewritten_when_they_are_put() 
     third = run(cluster, topology(CountsAndLength(), "c"))
     assert third.state("count") == {"a": [1, 1], "b": [3, 1], "c": [2, 1], "d": [1, 1]}
     assert versions(cluster) == {"a": 1, "b": 2, "c": 3, "d": 2}
-    headers = {everything(cluster)[name][0].codec for name in NAMESPACES}
+    headers = {contents_of(cluster)[name][0].codec for name in NAMESPACES}
     assert headers == {"keys msgpack/2, values msgpack/1"}
 
 
 def test_an_older_job_is_refused_and_nothing_is_written_not_even_a_fence() -> None:
     cluster = LocalCluster()
     run(cluster, topology(CountsAndLength(), "a"))
-    before = everything(cluster)
+    before = contents_of(cluster)
     for older, version in ((Counts(), 1), (CountsByName(), 2)):
         with pytest.raises(CodecMismatch, match=f"'count' has state_schema_version {version}.* version 3"):
             cluster.submit(topology(older, "a"))
-    assert everything(cluster) == before
+    assert contents_of(cluster) == before
     assert run(cluster, topology(CountsAndLength(), "a")).state("count") == {"a": [2, 0]}
 
 

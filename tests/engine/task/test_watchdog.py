@@ -9,7 +9,6 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.task.watchdog import tell_long_calls
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
@@ -83,26 +82,6 @@ def test_the_warning_names_task_tuple_and_line_and_comes_again_and_only_a_worker
 def test_a_task_that_is_only_slow_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     run(LocalCluster(), topology(Busy(), 25), CONF)
     assert caplog.records == []
-
-
-@pytest.mark.slow
-def test_a_driver_that_cannot_be_told_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
-    told = threading.Event()
-
-    def tell(calls: object) -> None:
-        told.set()
-        raise ValueError("not a text")
-
-    released.clear()
-    tell_long_calls(tell)
-    try:
-        handle = LocalCluster().submit(topology(Stuck(), 3), CONF)
-        assert told.wait(30)
-        wait_until(lambda: "has been in execute" in caplog.text, "a warning after that", 30)
-    finally:
-        tell_long_calls(None)
-        released.set()
-    assert handle.await_termination(60)
 
 
 @pytest.mark.slow

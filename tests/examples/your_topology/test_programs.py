@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.storm.kryo import StormDecoder, detect
-from anchorbolt.testing import FeederSpout, LocalCluster
-from anchorbolt.topology import TopologyBuilder
+from anchorbolt.testing import FeederSpout
+from tests.engine.jobs import chain, finished
 from tests.examples.your_topology import systems
 from tests.servers.redis_server import RedisServer
 
@@ -108,10 +108,14 @@ def test_the_bolts_of_our_program_count_without_spark_and_java() -> None:
     assert spec.loader is not None
     job = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(job)
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", FeederSpout(["sentence"], [[(line,)] for line in TEXT.splitlines()]))
-    builder.set_bolt("split", job.SplitSentence()).shuffle_grouping("sentences")
-    builder.set_bolt("count", job.CountWords(), parallelism=2).fields_grouping("split", "word")
-    handle = LocalCluster().submit(builder.create_topology("word-count"))
-    assert handle.await_termination(60)
+    handle = finished(
+        chain(
+            "word-count",
+            {
+                "sentences": FeederSpout(["sentence"], [[(line,)] for line in TEXT.splitlines()]),
+                "split": job.SplitSentence(),
+                "count": (job.CountWords(), 2, "word"),
+            },
+        )
+    )
     assert handle.state("count") == COUNTS

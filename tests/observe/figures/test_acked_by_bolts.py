@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 from prometheus_client import CollectorRegistry
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, FailedException
@@ -76,11 +77,11 @@ def test_acked_and_failed_tuples_are_counted_by_bolt_and_shown() -> None:
     assert counts(handle, "some") == (13, 11, 2)
     assert counts(handle, "pairs") == (11, 10, 1)
     seen = LiveRun(handle).observe()
-    bolts: Any = topology(seen, ":all-time")["bolts"]
-    assert [(each["boltId"], each["acked"], each["failed"]) for each in bolts] == [("some", 11, 2), ("pairs", 10, 1)]
+    bolts: Any = topology(seen, ":all-time").bolts
+    assert [(each.bolt_id, each.acked, each.failed) for each in bolts] == [("some", 11, 2), ("pairs", 10, 1)]
     pairs = component(seen, "pairs", ":all-time", first=0, count=1, sort="task")
     assert pairs is not None
-    assert pairs["boltStats"][-1]["acked"] == pairs["executorStats"][0]["acked"] == 10
+    assert pairs.bolt_stats[-1].acked == pairs.executor_stats[0].acked == 10
     registry = CollectorRegistry()
     registry.register(handle.collector())
     labels = {"topology": "acked", "component": "pairs", "task": "0"}
@@ -91,8 +92,8 @@ def test_acked_and_failed_tuples_are_counted_by_bolt_and_shown() -> None:
 def test_without_tracking_nothing_is_said_of_acks() -> None:
     handle = run(**{"topology.acker.executors": 0})
     assert counts(handle, "some") == (13, 0, 0)
-    bolts: Any = topology(LiveRun(handle).observe(), ":all-time")["bolts"]
-    assert ["acked" in each for each in bolts] == [False, False]
+    bolts: Any = topology(LiveRun(handle).observe(), ":all-time").bolts
+    assert [each.acked for each in bolts] == [UNSET, UNSET]
 
 
 @pytest.mark.parametrize("ackers", [1, 3])

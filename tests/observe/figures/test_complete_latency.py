@@ -52,10 +52,10 @@ def test_every_acked_message_counts_and_none_longer_than_the_run() -> None:
     seen = LiveRun(handle).observe()
     mean = f"{complete.total / complete.count:.3f}"
     answer: Any = topology(seen, ":all-time")
-    assert answer["spouts"][0]["completeLatency"] == answer["topologyStats"][-1]["completeLatency"] == mean
+    assert answer.spouts[0].complete_latency == answer.topology_stats[-1].complete_latency == mean
     of_spout = component(seen, "in", ":all-time", first=0, count=1, sort="task")
     assert of_spout is not None
-    assert of_spout["spoutSummary"][-1]["completeLatency"] == mean
+    assert of_spout.spout_summary[-1].complete_latency == mean
     registry = CollectorRegistry()
     registry.register(handle.collector())
     labels = {"topology": "latency", "spout": "in"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from anchorbolt.bolts import BaseBasicBolt, FailedException
 from anchorbolt.engine import LocalCluster, RunHandle
@@ -54,7 +55,7 @@ def run(spout: Any, tasks: int | None, **conf: Any) -> RunHandle:
     return handle
 
 
-def answer(handle: RunHandle) -> dict[str, Any]:
+def answer(handle: RunHandle) -> Any:
     found = component(LiveRun(handle).observe(), "in", ":all-time", first=0, count=10, sort="failed")
     assert found is not None
     return found
@@ -63,24 +64,23 @@ def answer(handle: RunHandle) -> dict[str, Any]:
 @pytest.mark.parametrize("stable", [False, True])
 def test_tasks_of_a_spout_have_their_messages_and_latencies(stable: bool) -> None:
     found = answer(run(Numbers(stable=stable), 2))
-    tasks = found["executorStats"]
-    assert [(each["id"], each["acked"], each["failed"]) for each in tasks] == [("1", 6, 4), ("0", 8, 2)]
-    assert all(float(each["completeLatency"]) > 0 for each in tasks)
-    assert "transferred" not in tasks[0]  # of a stream, bolts know the component only
-    summary = found["spoutSummary"][-1]
-    assert (summary["acked"], summary["failed"]) == (14, 6)
+    tasks = found.executor_stats
+    assert [(each.id, each.acked, each.failed) for each in tasks] == [("1", 6, 4), ("0", 8, 2)]
+    assert all(float(each.complete_latency) > 0 for each in tasks)
+    assert tasks[0].transferred is UNSET  # of a stream, bolts know the component only
+    summary = found.spout_summary[-1]
+    assert (summary.acked, summary.failed) == (14, 6)
 
 
 def test_dead_letters_are_not_acked_messages_of_a_task(tmp_path: Any) -> None:
     conf = {"topology.dead.letter": str(tmp_path / "letters"), "topology.max.tuple.retries": 0}
     found = answer(run(Numbers(stable=False), 1, **conf))
-    (task,) = found["executorStats"]
-    assert (task["acked"], task["failed"], task["transferred"]) == (8, 0, 10)
-    assert found["spoutSummary"][-1]["acked"] == 8
+    (task,) = found.executor_stats
+    assert (task.acked, task.failed, task.transferred) == (8, 0, 10)
+    assert found.spout_summary[-1].acked == 8
 
 
 def test_a_task_without_messages_does_not_say_that_none_failed() -> None:
-    (task,) = answer(run(FeederSpout(["number"], [[(5,)]]), None))["executorStats"]
-    assert task["transferred"] == 1
-    assert "failed" not in task
-    assert "acked" not in task
+    (task,) = answer(run(FeederSpout(["number"], [[(5,)]]), None)).executor_stats
+    assert task.transferred == 1
+    assert (task.failed, task.acked) == (UNSET, UNSET)

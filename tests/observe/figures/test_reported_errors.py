@@ -91,17 +91,17 @@ def test_the_latest_reported_error_is_shown_with_its_time_short_and_masked(polic
     began = int(time.time())
     seen = LiveRun(run(policy)).observe()
     shown: Any = topology(seen, ":all-time")
-    found = {each["boltId"]: each for each in shown["bolts"]} | {"in": shown["spouts"][0]}
-    assert found["reports"]["lastError"] == f"ValueError: {'x' * 479}***yyyyyy"
-    assert began <= found["reports"]["errorTime"] <= time.time()
-    assert found["fails"]["lastError"] == "ReportedFailedException: two, said ***"
-    assert found["in"]["lastError"] == "OSError: cannot confirm 1"
-    assert found["sum"]["lastError"] == ""
+    found = {each.bolt_id: each for each in shown.bolts} | {"in": shown.spouts[0]}
+    assert found["reports"].last_error == f"ValueError: {'x' * 479}***yyyyyy"
+    assert began <= found["reports"].error_time <= time.time()
+    assert found["fails"].last_error == "ReportedFailedException: two, said ***"
+    assert found["in"].last_error == "OSError: cannot confirm 1"
+    assert found["sum"].last_error == ""
     spout = component(seen, "in", ":all-time", first=0, count=1, sort="task")
     assert spout is not None
-    (error,) = spout["componentErrors"]
-    assert error["error"] == "OSError: cannot confirm 1"
-    assert error["errorTime"] >= began
+    (error,) = spout.component_errors
+    assert error.error == "OSError: cannot confirm 1"
+    assert error.error_time >= began
 
 
 def test_a_report_without_an_error_has_no_byte_for_one() -> None:

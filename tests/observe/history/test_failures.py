@@ -11,27 +11,30 @@ from anchorbolt.checkpoint.coordinator import CommittedWave
 from anchorbolt.checkpoint.current_wave import FailedRound
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.engine.sources.wave_report import WaveReport, summarise
-from anchorbolt.observe.history.failures import has_failed, letter_of, reasons_in
-from anchorbolt.observe.history.records import MOST_BYTES, encoded, wave_record
+from anchorbolt.observe.history.failures import letter_of, reasons_in
+from anchorbolt.observe.history.recording import wave_record
+from anchorbolt.observe.history.records import MOST_BYTES, End, FailedMessage, Holder, Record, Start, Wave, encoded
 from anchorbolt.tracking.settlements import FailedTree
+
+HEAD: Any = {"at": 1.0, "generation": 1, "txid": 0}
 
 
 @pytest.mark.parametrize(
     ("record", "failed"),
     [
-        ({"kind": "wave", "rounds": 1, "failed": 0, "dead_letters": 0}, False),
-        ({"kind": "wave", "rounds": 2}, True),
-        ({"kind": "wave", "rounds": 1, "failed": 3}, True),
-        ({"kind": "wave", "rounds": 1, "dead_letters": 1}, True),
-        ({"kind": "start"}, False),
-        ({"kind": "end", "status": "STOPPED"}, False),
-        ({"kind": "end", "status": "FAILED"}, True),
+        (Wave(**HEAD), False),
+        (Wave(**HEAD, rounds=2), True),
+        (Wave(**HEAD, failed=3), True),
+        (Wave(**HEAD, dead_letters=1), True),
+        (Start(**HEAD), False),
+        (End(**HEAD, status="STOPPED"), False),
+        (End(**HEAD, status="FAILED"), True),
     ],
 )
 def test_a_failure_is_a_round_again_a_failed_message_a_dead_letter_or_a_failed_run(
-    record: dict[str, Any], failed: bool
+    record: Record, failed: bool
 ) -> None:
-    assert has_failed(record) is failed
+    assert record.has_failed is failed
 
 
 def letter(reason: str, **changes: Any) -> DeadLetter:
@@ -51,15 +54,10 @@ def letter(reason: str, **changes: Any) -> DeadLetter:
 
 def test_a_letter_is_kept_without_its_values_and_without_a_traceback_if_nothing_was_raised() -> None:
     kept = letter_of(3, letter("it called collector.fail"))
-    assert (kept["txid"], kept["message"], kept["reason"], kept["traceback"]) == (
-        3,
-        "7",
-        "it called collector.fail",
-        "",
-    )
+    assert (kept.txid, kept.message, kept.reason, kept.traceback) == (3, "7", "it called collector.fail", "")
     assert "secret" not in str(kept)
     batch = letter_of(4, letter("ValueError: no", stream="", values=(4, b"metadata"), msg_id=None))
-    assert batch["message"] == "batch 4"
+    assert batch.message == "batch 4"
 
 
 def test_the_record_of_a_wave_is_short_enough_to_be_read_again_whatever_failed_in_it() -> None:
@@ -72,8 +70,8 @@ def test_the_record_of_a_wave_is_short_enough_to_be_read_again_whatever_failed_i
     report = replace(summarise(wave), failures=trees, messages_failed={"in": 100})
     record = wave_record(1, report, [], 1.0, failed_rounds=wave.round_failures, letters=kept)
     assert len(encoded(record)) <= MOST_BYTES
-    assert record["dead_letters"] == 100
-    assert len(record["failures"]) >= 1
+    assert record.dead_letters == 100
+    assert len(record.failures) >= 1
 
 
 def test_the_record_of_a_wave_has_its_first_failed_messages_and_who_held_what_timed_out() -> None:
@@ -91,16 +89,9 @@ def test_the_record_of_a_wave_has_its_first_failed_messages_and_who_held_what_ti
         failures=(FailedTree("in", "m1", "work", 0, "ValueError: no"), late, *[late] * 7),
     )
     record = wave_record(1, report, [], 1.0)
-    assert len(record["messages"]) == 5
-    assert record["messages"][0] == {
-        "spout": "in",
-        "message": "m1",
-        "component": "work",
-        "task": 0,
-        "reason": "ValueError: no",
-        "timed_out": False,
-    }
-    assert record["timed_out"] == [{"spout": "in", "component": "keeps", "task": 1, "messages": 1}]
+    assert len(record.messages) == 5
+    assert record.messages[0] == FailedMessage("in", "m1", "work", 0, "ValueError: no", timed_out=False)
+    assert record.timed_out == [Holder("in", "keeps", 1, 1)]
     first = "the first of them: bolt 'work', task 0: ValueError: no"
     assert reasons_in(record) == [f"1 round run again to leave out failed messages; {first}"]
 
@@ -112,5 +103,5 @@ def test_rounds_that_did_not_fail_were_run_again_to_leave_out_messages(
     failures: tuple[str, ...], rounds: int, repeats: int
 ) -> None:
     record = wave_record(1, WaveReport(5, 5, rounds=rounds, round_failures=failures), [], 1.0)
-    assert record["repeats"] == repeats
+    assert record.repeats == repeats
     assert len(reasons_in(record)) == len(failures) + (repeats > 0)

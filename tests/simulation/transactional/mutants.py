@@ -78,7 +78,7 @@ the reports of the processing phase are not checked
 the reports of the commit phase are not checked
     engine.driver.rounds._run_tasks: check_round(...) -> reports
 a committer finishes its batch in the processing phase
-    engine.task.batch_instances._wrapped: is_late and processing -> False
+    engine.task.instances._wrapped: is_late and processing -> False
 an emitter does not commit
     engine.task.executors.batch_executors.EmitterCommit.handle: self._commit(...) -> pass
 

@@ -21,7 +21,7 @@ from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.topology.graph import Topology
 from tests.engine.conftest import watch  # noqa: F401 - a fixture
-from tests.engine.jobs import word_count
+from tests.engine.jobs import finished, word_count
 from tests.migration_tools.conftest import MSGPACK
 from tests.servers.redis_cluster import RedisCluster
 from tests.servers.redis_server import RedisServer
@@ -82,7 +82,7 @@ def test_a_deletion_is_noticed_or_has_no_effect(conf: Conf, server: Server, seed
     if while_it_runs:
         observe(harm_once)
     else:
-        assert LocalCluster().submit(job(0, 3), conf).await_termination(60)
+        finished(job(0, 3), conf)
         remove_something(server, chance)
     with suppress(StateError):
         handle = LocalCluster().submit(job(0 if while_it_runs else 3, len(WAVES)), conf)
@@ -98,7 +98,7 @@ def test_a_deletion_is_noticed_or_has_no_effect(conf: Conf, server: Server, seed
 def test_a_deletion_between_two_runs_refuses_the_start_and_is_explained(
     conf: Conf, server: RedisServer, tmp_path: Any, remove: str, name: str, part: str
 ) -> None:
-    assert LocalCluster().submit(job(0, 3), conf).await_termination(60)
+    finished(job(0, 3), conf)
     with server.client() as client:
         key = name + part
         client.execute_command(remove, key, *(client.hkeys(key)[:1] if remove == "HDEL" else ()))

@@ -1,22 +1,15 @@
 """Transactional topologies that can be built, and how they describe themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, DataFrameSink
+from anchorbolt.bolts import BaseStatefulBolt, DataFrameSink
 from anchorbolt.state_backends import State
 from anchorbolt.streams import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer, TopologyContext
 from anchorbolt.streams.declaration import Grouping
 from anchorbolt.topology import Topology
-from anchorbolt.transactional import (
-    BaseBatchBolt,
-    BaseTransactionalBolt,
-    Committer,
-    CommitterTransactionalEmitter,
-    CommitterTransactionalSpout,
-    TransactionalCoordinator,
-    TransactionalTopologyBuilder,
-)
+from anchorbolt.transactional import BaseBatchBolt, BaseTransactionalBolt, Committer, TransactionalTopologyBuilder
+from tests.engine.jobs import BasicBolt, Fields
 
 
 class Batch(BaseBatchBolt):
@@ -28,20 +21,18 @@ class Batch(BaseBatchBolt):
         declarer.declare_stream("to-task", "tx", "word", direct=True)
 
 
-class Commit(BaseTransactionalBolt, Committer):
+class Commit(Fields, BaseTransactionalBolt, Committer):
+    fields = ("tx", "sum")
+
     def execute(self, tup: Any) -> None:
         raise NotImplementedError
 
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "sum")
 
+class Basic(BasicBolt):
+    fields = ("tx", "word")
 
-class Basic(BaseBasicBolt):
     def execute(self, tup: Any, collector: Any) -> None:
         raise NotImplementedError
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx", "word")
 
 
 class Stateful(BaseStatefulBolt[State]):
@@ -148,26 +139,6 @@ def test_description_shows_the_committers_and_what_finishes_in_the_commit_phase(
         "    below x1 (Batch, finishes in the commit phase) takes default of sum by shuffle, "
         "emits default(tx, count), to-task(tx, word) direct"
     )
-
-
-class CommittingSpout(CommitterTransactionalSpout):
-    def coordinator(self, conf: Mapping[str, Any], context: TopologyContext) -> TransactionalCoordinator:
-        raise NotImplementedError
-
-    def emitter(self, conf: Mapping[str, Any], context: TopologyContext) -> CommitterTransactionalEmitter:
-        raise NotImplementedError
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("tx")
-
-
-def test_description_shows_that_a_spout_commits_and_that_a_bolt_is_stateful() -> None:
-    builder = TransactionalTopologyBuilder("t", "spout", CommittingSpout())
-    builder.set_committer_bolt("state", Stateful()).shuffle_grouping("spout")
-    described = builder.build_topology().describe()
-    assert "topology t, transactional, stateful\n" in described
-    assert "spout (CommittingSpout, committer)" in described
-    assert "state x1 (Stateful, committer)" in described
 
 
 def test_a_topology_does_not_change_with_its_builder(builder: TransactionalTopologyBuilder) -> None:

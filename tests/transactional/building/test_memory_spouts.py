@@ -103,18 +103,6 @@ def test_each_partition_gives_at_most_take_rows_to_a_batch_and_all_rows_once() -
     assert run.rest() == [[1, 2, 10], [3]]
 
 
-def test_a_spout_without_rows_is_never_ready() -> None:
-    assert not Run(MemoryTransactionalSpout({0: [], 1: []}, ["value"], 2)).is_ready(None)
-
-
-def test_metadata_is_the_index_and_count_of_the_batchs_rows() -> None:
-    run = Run(MemoryTransactionalSpout({0: [(1,), (2,), (3,)], 1: [], 2: [(7,)]}, ["value"], 2))
-    first, _ = run.new(None)
-    second, _ = run.new(first)
-    assert first == {0: [0, 2], 2: [0, 1]}
-    assert second == {0: [2, 1], 2: [0, 1]}
-
-
 @given(
     sizes=st.lists(st.integers(0, 7), min_size=1, max_size=4),
     take=st.integers(1, 4),
@@ -166,19 +154,6 @@ def test_a_disabled_partition_emits_nothing_and_keeps_its_metadata_until_it_is_b
     assert not run.is_ready(second)
     spout.disabled_partitions.discard(1)
     assert run.rest(second) == [[20]]
-
-
-def test_a_partition_that_was_always_disabled_has_no_metadata() -> None:
-    spout = OpaqueMemoryTransactionalSpout({0: [(1,)], 1: [(10,)]}, ["value"], 1)
-    spout.disabled_partitions.add(1)
-    assert Run(spout).new(None) == ({0: [0, 1]}, [1])
-
-
-def test_two_spouts_share_nothing() -> None:
-    spout, other = (OpaqueMemoryTransactionalSpout(NUMBERS, ["value"], 50) for _ in range(2))
-    spout.disabled_partitions.add(0)
-    spout.take = 1
-    assert (other.disabled_partitions, other.take) == (set(), 50)
 
 
 def test_in_another_process_a_spout_is_what_it_was_when_it_was_pickled() -> None:

@@ -49,12 +49,6 @@ def test_a_transactional_replay_keeps_what_is_stored_and_does_not_call_the_funct
     assert update_transactional(None, 1, appending(7)) == TransactionalValue([7], 1)
 
 
-def test_an_opaque_replay_is_computed_from_the_value_before_its_batch() -> None:
-    assert update_opaque(OpaqueValue(50, 1), 1, lambda old: (old or 0) + 40) == OpaqueValue(40, 1, None)
-    assert update_opaque(OpaqueValue(50, 1), 2, lambda old: (old or 0) + 40) == OpaqueValue(90, 2, 50)
-    assert update_opaque(OpaqueValue(90, 2, 50), 2, lambda old: (old or 0) + 1) == OpaqueValue(51, 2, 50)
-
-
 def test_a_value_that_a_later_batch_updated_is_refused() -> None:
     with pytest.raises(StateError, match="another history"):
         update_transactional(TransactionalValue(1, 9), 8, never)

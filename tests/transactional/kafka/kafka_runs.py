@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
+from anchorbolt.bolts import BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.errors import AnchorboltError
@@ -24,6 +24,8 @@ from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import Committer, KafkaTransactionalSpout, TransactionalTopologyBuilder
+from tests.engine.jobs import BasicBolt
+from tests.servers.kafka_topics import KafkaTopics
 
 FIELDS = ("topic", "partition", "offset", "value")
 
@@ -34,99 +36,24 @@ def session_with(jars: str) -> SparkSession:
     return build_session("kafka", "local[4]", SparkOptions(jars=jars), jobs_at_once=2)
 
 
-class Kafka:
-    """Changes topics and writes messages, through the JVM."""
-
-    def __init__(self, spark: SparkSession, servers: str) -> None:
-        jvm: Any = spark.sparkContext._jvm
-        self._jvm = jvm
-        self._gateway: Any = spark.sparkContext._gateway
-        self._properties = jvm.java.util.Properties()
-        self._properties.setProperty("bootstrap.servers", servers)
-
-    def create(self, topic: str, partitions: int) -> None:
-        new = self._jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, self._short(1))
-        self._admin(lambda admin: admin.createTopics(self._list(new)))
-
-    def delete(self, topic: str) -> None:
-        self._admin(lambda admin: admin.deleteTopics(self._list(topic)))
-
-    def add_partitions(self, topic: str, total: int) -> None:
-        more = self._jvm.org.apache.kafka.clients.admin.NewPartitions.increaseTo(total)
-        self._admin(lambda admin: admin.createPartitions(self._map(topic, more)))
-
-    def delete_before(self, topic: str, partition: int, offset: int) -> None:
-        there = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-        # Py4J does not find a static method beside another one of the same name.
-        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        arguments = self._gateway.new_array(self._jvm.java.lang.Class, 1)
-        arguments[0] = self._jvm.java.lang.Long.TYPE
-        method = loader.loadClass("org.apache.kafka.clients.admin.RecordsToDelete").getMethod("beforeOffset", arguments)
-        values = self._gateway.new_array(self._jvm.java.lang.Object, 1)
-        values[0] = self._jvm.java.lang.Long.valueOf(str(offset))
-        records = method.invoke(None, values)
-        self._admin(lambda admin: admin.deleteRecords(self._map(there, records)))
-
-    def send(self, topic: str, values: Mapping[int, Sequence[str]], *, abort: bool | None = None) -> None:
-        """Append values to partitions, in their order. With `abort`, in a transaction with this end."""
-        properties = self._jvm.java.util.Properties()
-        properties.putAll(self._properties)
-        if abort is not None:
-            properties.setProperty("transactional.id", f"producer-{abort}")
-        text = self._jvm.org.apache.kafka.common.serialization.StringSerializer
-        producer = self._jvm.org.apache.kafka.clients.producer.KafkaProducer(properties, text(), text())
-        if abort is not None:
-            producer.initTransactions()
-            producer.beginTransaction()
-        record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
-        sent = [
-            producer.send(record(topic, partition, None, value))
-            for partition, messages in values.items()
-            for value in messages
-        ]
-        producer.flush()
-        for each in sent:
-            each.get()  # raises what it failed with
-        if abort is not None:
-            producer.abortTransaction() if abort else producer.commitTransaction()
-        producer.close()
-
-    def _admin(self, call: Any) -> None:
-        admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._properties)
-        result = call(admin)
-        getattr(result, "all" if hasattr(result, "all") else "values")().get()
-        admin.close()
-
-    def _list(self, item: Any) -> Any:
-        items = self._jvm.java.util.ArrayList()
-        items.add(item)
-        return items
-
-    def _map(self, key: Any, value: Any) -> Any:
-        items = self._jvm.java.util.HashMap()
-        items.put(key, value)
-        return items
-
-    def _short(self, number: int) -> Any:
-        return self._jvm.java.lang.Short.valueOf(str(number))
-
-
 class Watched(KafkaTransactionalSpout):
     """Notes the rows of each try of a batch; more messages come whenever a batch is read."""
 
-    kafka: Kafka | None = None
+    kafka: KafkaTopics | None = None
     tries: list[tuple[str, list[list[Any]]]]
 
     def read(self, spark: SparkSession, start: Any, end: Any) -> DataFrame:
         frame = super().read(spark, start, end)
         if self.kafka is not None:
-            self.kafka.send(self.topics[0], {0: ["more"], 1: ["more"]})
+            self.kafka.send_to(self.topics[0], {0: ["more"], 1: ["more"]})
             self.tries.append((json.dumps([start, end]), [[*row] for row in frame.collect()]))
         return frame
 
 
-class Pass(BaseBasicBolt):
+class Pass(BasicBolt):
     """Fails the first try of the batches of `txids`; the folder remembers which have been tried."""
+
+    fields = ("tx", "txid", "values")
 
     def __init__(self, folder: str, txids: Sequence[int]) -> None:
         self.folder = folder
@@ -140,9 +67,6 @@ class Pass(BaseBasicBolt):
                 seen.touch()
                 raise FailedException("once")
         collector.emit((attempt, attempt.txid, values))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "txid", "values")
 
 
 class Collect(BaseStatefulBolt[KeyValueState[str, Any]], Committer):
@@ -183,7 +107,7 @@ class Growing(KafkaTransactionalSpout):
         self.reads += 1
         if self.reads <= 5:
             values = [f"{os.getpid()}-{self.reads}-{number}" for number in range(3)]
-            Kafka(spark, self.bootstrap_servers).send(self.topics[0], {0: values, 1: values[1:]})
+            KafkaTopics(self.bootstrap_servers).send_to(self.topics[0], {0: values, 1: values[1:]})
         return super().read(spark, start, end)
 
 
@@ -203,7 +127,6 @@ class Driver:
     def __init__(self, jars: str, servers: str) -> None:
         self.spark = session_with(jars)
         self.servers = servers
-        self.kafka = Kafka(self.spark, servers)
 
     def values_in(self, topic: str) -> dict[int, list[str]]:
         """Return all that a topic has, by partition."""
@@ -239,7 +162,7 @@ class Driver:
     ) -> tuple[Outcome, list[tuple[str, list[list[Any]]]]]:
         """Run a topology on a topic that always gets more messages; stop it after so many batches."""
         spout = Watched(self.servers, topic, FIELDS, max_offsets_per_batch=6)
-        spout.kafka, spout.tries = self.kafka, []
+        spout.kafka, spout.tries = KafkaTopics(self.servers), []
         return self._run(spout, folder, fails, pending, batches=batches), spout.tries
 
     def _run(
@@ -294,8 +217,5 @@ def start_driver(jars: str, servers: str) -> None:
 
 
 def call(name: str, *arguments: Any, **options: Any) -> Any:
-    """Call a method of the driver, such as `run`, or of its Kafka, such as `kafka.create`."""
-    found: Any = _driver
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found(*arguments, **options)
+    """Call a method of the driver."""
+    return getattr(_driver, name)(*arguments, **options)

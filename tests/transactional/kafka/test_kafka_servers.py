@@ -1,6 +1,5 @@
 """`KafkaTransactionalSpout` on a real Kafka: exact batches over restarts, failures, and changes of the topics."""
 
-import itertools
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -17,6 +16,7 @@ from anchorbolt.testing import CrashRunner
 from tests.cli.command import wait_until
 from tests.conftest import StartKafka
 from tests.servers.kafka_server import KafkaServer
+from tests.servers.kafka_topics import KafkaTopics
 from tests.transactional.kafka import kafka_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -30,18 +30,13 @@ class KafkaDriver:
     def __init__(self, server: KafkaServer, jars: str) -> None:
         self._pool = ProcessPoolExecutor(1, get_context("spawn"))
         self._pool.submit(kafka_runs.start_driver, jars, server.servers).result()
-        self._numbers = itertools.count()
+        self.topics = KafkaTopics(server.servers)
 
     def __call__(self, name: str, *arguments: Any, **options: Any) -> Any:
         return self.begin(name, *arguments, **options).result()
 
     def begin(self, name: str, *arguments: Any, **options: Any) -> Future[Any]:
         return self._pool.submit(kafka_runs.call, name, *arguments, **options)
-
-    def new_topic(self, partitions: int) -> str:
-        topic = f"topic-{next(self._numbers)}"
-        self("kafka.create", topic, partitions)
-        return topic
 
     def close(self) -> None:
         self._pool.shutdown()
@@ -81,16 +76,16 @@ def by_partition(batches: Batches) -> dict[int, list[Any]]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("local", [False, True], ids=["spark", "local"])
 def test_every_message_is_in_one_batch_over_several_runs(driver: KafkaDriver, tmp_path: Path, local: bool) -> None:
-    topic = driver.new_topic(3)
+    topic = driver.topics.new(3)
     options = {"max_offsets_per_batch": 40, "local": local}
     assert driver("run", str(tmp_path), topic, **options) == ({}, "")
-    driver("kafka.send", topic, numbered(0, 100))
+    driver.topics.send_to(topic, numbered(0, 100))
     batches, _ = driver("run", str(tmp_path), topic, **options)
     assert sizes(batches) == {1: 40, 2: 40, 3: 20}
     assert by_partition(batches) == numbered(0, 100)
     behind = [json.loads((tmp_path / f"committed-{txid}").read_text()) for txid in batches]
     assert behind == [{"spout": 60}, {"spout": 20}, {"spout": 0}]
-    driver("kafka.send", topic, numbered(100, 20))
+    driver.topics.send_to(topic, numbered(100, 20))
     batches, _ = driver("run", str(tmp_path), topic, **options)
     assert sizes(batches) == {1: 40, 2: 40, 3: 20, 4: 20}
     assert by_partition(batches) == numbered(0, 120)
@@ -102,8 +97,8 @@ def test_every_message_is_in_one_batch_over_several_runs(driver: KafkaDriver, tm
 def test_a_batch_that_is_tried_again_is_the_same_while_more_messages_come(
     driver: KafkaDriver, tmp_path: Path, pending: int
 ) -> None:
-    topic = driver.new_topic(2)
-    driver("kafka.send", topic, numbered(0, 12, 2))
+    topic = driver.topics.new(2)
+    driver.topics.send_to(topic, numbered(0, 12, 2))
     (batches, error), tries = driver("run_watched", str(tmp_path), topic, (2, 3), pending, 4)
     assert error == ""
     rows: dict[str, list[list[Any]]] = {}
@@ -116,10 +111,10 @@ def test_a_batch_that_is_tried_again_is_the_same_while_more_messages_come(
 
 
 def test_a_batch_that_was_in_flight_is_the_same_in_the_next_run(driver: KafkaDriver, tmp_path: Path) -> None:
-    topic = driver.new_topic(3)
-    driver("kafka.send", topic, numbered(0, 9))
+    topic = driver.topics.new(3)
+    driver.topics.send_to(topic, numbered(0, 9))
     assert driver("run", str(tmp_path), topic, crash=True) == ({}, "WaveFailed")
-    driver("kafka.send", topic, numbered(9, 12))
+    driver.topics.send_to(topic, numbered(9, 12))
     batches, _ = driver("run", str(tmp_path), topic)
     assert by_partition(batches) == numbered(0, 21)
     assert sizes(batches) == {1: 9, 2: 12}
@@ -127,20 +122,20 @@ def test_a_batch_that_was_in_flight_is_the_same_in_the_next_run(driver: KafkaDri
 
 @pytest.mark.parametrize("starting", [pytest.param("earliest", marks=pytest.mark.thorough), "latest"])
 def test_a_new_partition_is_read_from_its_start(driver: KafkaDriver, tmp_path: Path, starting: str) -> None:
-    topic = driver.new_topic(1)
-    driver("kafka.send", topic, {0: ["old"]})
+    topic = driver.topics.new(1)
+    driver.topics.send_to(topic, {0: ["old"]})
     driver("run", str(tmp_path), topic, starting=starting)
-    driver("kafka.add_partitions", topic, 3)
-    driver("kafka.send", topic, {0: ["new"], 2: ["a", "b"]})
+    driver.topics.grow(topic, 3)
+    driver.topics.send_to(topic, {0: ["new"], 2: ["a", "b"]})
     batches, _ = driver("run", str(tmp_path), topic, starting=starting)
     assert by_partition(batches) == {0: ["old", "new"] if starting == "earliest" else ["new"], 2: ["a", "b"]}
 
 
 @pytest.mark.thorough
 def test_a_topic_that_is_added_to_the_spout_is_read_from_its_start(driver: KafkaDriver, tmp_path: Path) -> None:
-    first, second = driver.new_topic(1), driver.new_topic(1)
+    first, second = driver.topics.new(1), driver.topics.new(1)
     for topic in (first, second):
-        driver("kafka.send", topic, {0: [f"{topic}-0"]})
+        driver.topics.send_to(topic, {0: [f"{topic}-0"]})
     driver("run", str(tmp_path), first, starting="latest")
     batches, _ = driver("run", str(tmp_path), [first, second], starting="latest")
     assert by_partition(batches) == {0: [f"{second}-0"]}
@@ -148,26 +143,26 @@ def test_a_topic_that_is_added_to_the_spout_is_read_from_its_start(driver: Kafka
 
 @pytest.mark.parametrize("crash", [False, True], ids=["committed", "in-flight"])
 def test_a_topic_that_was_created_again_is_refused(driver: KafkaDriver, tmp_path: Path, crash: bool) -> None:
-    topic = driver.new_topic(1)
-    driver("kafka.send", topic, {0: ["a", "b"]})
+    topic = driver.topics.new(1)
+    driver.topics.send_to(topic, {0: ["a", "b"]})
     before, _ = driver("run", str(tmp_path), topic, crash=crash)
-    driver("kafka.delete", topic)
+    driver.topics.delete(topic)
     assert driver("run", str(tmp_path), topic, rounds=0) == (before, "TopologyError")
-    driver("kafka.create", topic, 1)
-    driver("kafka.send", topic, {0: ["c", "d", "e"]})
+    driver.topics.create(topic, 1)
+    driver.topics.send_to(topic, {0: ["c", "d", "e"]})
     assert driver("run", str(tmp_path), topic) == (before, "StateRegressed")
 
 
 def test_messages_that_are_gone_before_they_were_read_are_refused(driver: KafkaDriver, tmp_path: Path) -> None:
-    topic = driver.new_topic(1)
-    driver("kafka.send", topic, {0: ["a", "b"]})
+    topic = driver.topics.new(1)
+    driver.topics.send_to(topic, {0: ["a", "b"]})
     before, _ = driver("run", str(tmp_path), topic)
-    driver("kafka.send", topic, {0: ["c", "d"]})
-    driver("kafka.delete_before", topic, 0, 3)
+    driver.topics.send_to(topic, {0: ["c", "d"]})
+    driver.topics.delete_before(topic, 0, 3)
     assert driver("run", str(tmp_path), topic) == (before, "StateRegressed")
     batches, error = driver("run", str(tmp_path), topic, accept_loss=True)
     assert (error, by_partition(batches)) == ("", {0: ["a", "b", "d"]})
-    driver("kafka.send", topic, {0: ["e"]})
+    driver.topics.send_to(topic, {0: ["e"]})
     batches, error = driver("run", str(tmp_path), topic)
     assert (error, by_partition(batches)) == ("", {0: ["a", "b", "d", "e"]})
 
@@ -176,28 +171,28 @@ def test_messages_that_are_gone_before_they_were_read_are_refused(driver: KafkaD
 def test_a_batch_in_flight_that_lost_messages_is_read_without_them_if_that_is_accepted(
     driver: KafkaDriver, tmp_path: Path, gone: int
 ) -> None:
-    topic = driver.new_topic(1)
-    driver("kafka.send", topic, {0: ["a", "b"]})
+    topic = driver.topics.new(1)
+    driver.topics.send_to(topic, {0: ["a", "b"]})
     driver("run", str(tmp_path), topic, crash=True)
-    driver("kafka.delete_before", topic, 0, gone)
+    driver.topics.delete_before(topic, 0, gone)
     assert driver("run", str(tmp_path), topic)[1] == "StateRegressed"
     batches, error = driver("run", str(tmp_path), topic, accept_loss=True)
     assert (error, by_partition(batches).get(0, [])) == ("", ["a", "b"][gone:])
 
 
 def test_what_a_producer_has_not_committed_is_left_out(driver: KafkaDriver, tmp_path: Path) -> None:
-    topic = driver.new_topic(1)
-    driver("kafka.send", topic, {0: ["aborted"]}, abort=True)
-    driver("kafka.send", topic, {0: ["committed"]}, abort=False)
-    driver("kafka.send", topic, {0: ["plain"]})
+    topic = driver.topics.new(1)
+    driver.topics.send_to(topic, {0: ["aborted"]}, abort=True)
+    driver.topics.send_to(topic, {0: ["committed"]}, abort=False)
+    driver.topics.send_to(topic, {0: ["plain"]})
     batches, _ = driver("run", str(tmp_path), topic, max_offsets_per_batch=2)
     assert by_partition(batches) == {0: ["committed", "plain"]}
 
 
 @pytest.mark.thorough
 def test_text_that_is_not_decoded_stays_bytes(driver: KafkaDriver, tmp_path: Path) -> None:
-    topic = driver.new_topic(1)
-    driver("kafka.send", topic, {0: ["ä"]})
+    topic = driver.topics.new(1)
+    driver.topics.send_to(topic, {0: ["ä"]})
     batches, _ = driver("run", str(tmp_path), topic, decode=False)
     assert by_partition(batches) == {0: ["ä".encode()]}
 
@@ -219,8 +214,8 @@ def test_a_server_or_an_option_that_cannot_be_used_ends_the_run(driver: KafkaDri
 def test_a_driver_and_workers_that_are_killed_lose_and_repeat_no_message(
     driver: KafkaDriver, kafka_server: KafkaServer, tmp_path: Path
 ) -> None:
-    topic = driver.new_topic(2)
-    driver("kafka.send", topic, numbered(0, 30, 2))
+    topic = driver.topics.new(2)
+    driver.topics.send_to(topic, numbered(0, 30, 2))
     runner = CrashRunner(
         "tests.transactional.kafka.kafka_runs:growing",
         tmp_path,
@@ -251,8 +246,8 @@ def test_a_driver_and_workers_that_are_killed_lose_and_repeat_no_message(
 def test_a_server_that_is_killed_is_waited_for(start_kafka: StartKafka, tmp_path: Path) -> None:
     server = start_kafka()
     with closing(KafkaDriver(server, server.connector_jars)) as driver:
-        topic = driver.new_topic(3)
-        driver("kafka.send", topic, numbered(0, 100))
+        topic = driver.topics.new(3)
+        driver.topics.send_to(topic, numbered(0, 100))
         run = driver.begin("run", str(tmp_path), topic, max_offsets_per_batch=10, pending=2)
         wait_until((tmp_path / "committed-2").exists, "the second batch committed")
         server.kill()

@@ -18,55 +18,10 @@ from anchorbolt.state_backends.state import Fence
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.transactional import BatchOutputCollector, TransactionAttempt
 from anchorbolt.transactional.batches.background import Background, Cancellation
-from anchorbolt.transactional.batches.flights import Flight, PartitionStart
 from anchorbolt.transactional.batches.hand_off import HandOffs, HandOffWriter, pickled, remove_hand_offs
 from anchorbolt.transactional.batches.metadata import NO_BATCH, BatchMetadata, Slots, packed_metadata
 
 FENCE = Fence(2, 7)
-
-
-def flight(number: int = 2, *, again: bool = False, emitted: dict[int, bytes] | None = None) -> Flight:
-    """Return a try at batch 4, of so many partitions, behind a batch that had something of partition 0."""
-    last = BatchMetadata(3, number_of_partitions=1, partitions={0: b"before"}, emitted=frozenset({0}))
-    partitions = {**last.partitions, **(emitted or {})}
-    metadata = BatchMetadata(4, None, number, partitions, frozenset(emitted or {}))
-    return Flight(metadata, FENCE, again, last, is_known=again)
-
-
-def test_a_new_flight_is_known_when_all_partitions_are_told() -> None:
-    tried = flight(2)
-    assert tried.attempt == TransactionAttempt(4, 7)
-    assert tried.starts(("spout", 0), 1) == [
-        PartitionStart(0, b"before", None, is_empty=False),
-        PartitionStart(1, None, None, is_empty=False),
-    ]
-    assert not tried.tell({})
-    assert not tried.tell({1: None})
-    assert not tried.tell({1: None})  # Spark ran the task twice
-    assert tried.tell({0: b"now"})
-    assert tried.tell({0: b"now"})  # it is not durable yet
-    tried.is_known = True
-    assert not tried.tell({0: b"now"})
-    assert tried.metadata.partitions == {0: b"now"}
-    assert tried.metadata.emitted == {0}
-    tried.check_reported({0: b"now"})
-    for reported in ({}, {0: b"other"}, {0: b"now", 1: b"more"}):
-        with pytest.raises(WaveFailed) as raised:
-            tried.check_reported(reported)
-        assert raised.value.txid == 4
-    with pytest.raises(WaveFailed):
-        tried.tell({1: b"another batch"})
-
-
-def test_a_flight_that_begins_again_emits_what_is_stored_and_nothing_else() -> None:
-    tried = flight(3, again=True, emitted={1: b"one"})
-    assert tried.starts(("spout", 0), 2) == [
-        PartitionStart(0, b"before", None, is_empty=True),
-        PartitionStart(2, None, None, is_empty=True),
-    ]
-    assert tried.starts(("spout", 1), 2) == [PartitionStart(1, None, b"one", is_empty=False)]
-    assert not tried.tell({0: None, 1: b"one", 2: None})
-    tried.check_reported({1: b"one"})
 
 
 @given(

@@ -31,6 +31,7 @@ from anchorbolt.transactional import (
     PartitionedTransactionalSpout,
 )
 from anchorbolt.transactional.batches.metadata import BatchMetadata
+from tests.engine.jobs import Fields
 from tests.transactional.jobs import values_topology
 
 TASKS = 2
@@ -47,21 +48,20 @@ class AllReady(PartitionedCoordinator):
         return World.partitions
 
 
-class Kept(PartitionedTransactionalSpout):
+class Kept(Fields, PartitionedTransactionalSpout):
+    fields = ("tx", "number")
+
     def coordinator(self, conf: Any, context: Any) -> PartitionedCoordinator:
         return AllReady()
 
     def emitter(self, conf: Any, context: Any) -> Any:
         raise AssertionError("the machine emits")
 
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "number")
 
-
-class Opaque(OpaquePartitionedTransactionalSpout):
+class Opaque(Fields, OpaquePartitionedTransactionalSpout):
+    fields = ("tx", "number")
     coordinator = Kept.coordinator
     emitter = Kept.emitter
-    declare_output_fields = Kept.declare_output_fields
 
 
 class FakeProcessing:

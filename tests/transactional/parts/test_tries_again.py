@@ -19,6 +19,7 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.transactional import OpaquePartitionedTransactionalSpout, PartitionedCoordinator
 from anchorbolt.transactional.batches.hand_off import folder_of
 from anchorbolt.transactional.batches.pipeline import Pipeline
+from tests.engine.jobs import Fields
 from tests.transactional.jobs import values_topology
 
 
@@ -35,15 +36,14 @@ class ReadyOnce(PartitionedCoordinator):
         return next(self._answers, False)
 
 
-class Spout(OpaquePartitionedTransactionalSpout):
+class Spout(Fields, OpaquePartitionedTransactionalSpout):
+    fields = ("tx", "number")
+
     def coordinator(self, conf: Any, context: Any) -> PartitionedCoordinator:
         return ReadyOnce()
 
     def emitter(self, conf: Any, context: Any) -> Any:
         raise AssertionError("no task runs")
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("tx", "number")
 
 
 class Processing:

@@ -13,7 +13,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,7 +25,8 @@ from pyspark.sql import functions as spark_functions
 from anchorbolt.engine.spark.sources.offset_log import offsets_of
 from anchorbolt.errors import WaveFailed
 from anchorbolt.files import Folder, local_path
-from anchorbolt.files.hadoop.file_existence import missing_files
+from anchorbolt.files.hadoop.hadoop_errors import hadoop_errors
+from anchorbolt.files.hadoop.jvm import Hadoop
 from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -194,3 +195,40 @@ def files_with_undecoded_text(session: SparkSession, files: Sequence[str]) -> li
     except PySparkException as error:
         _log.info("the files of the batch cannot be searched for text that is not UTF-8: %s", error)
         return []
+
+
+_MOST_ASKED_EACH = 16
+
+
+def missing_files(session: SparkSession, uris: Iterable[str]) -> list[str]:
+    """Return the files that do not exist. Raises `OSError` if a file system does not answer.
+
+    If many files are in one folder, that folder is listed once, and the list stays in the JVM.
+
+    Args:
+        session: Its Hadoop configuration is used.
+        uris: The files in Spark's log format: with `%20` for a space.
+    """
+    hadoop = Hadoop(session)
+    by_folder: dict[str, list[str]] = {}
+    for uri in uris:
+        by_folder.setdefault(uri.rpartition("/")[0], []).append(uri)
+    gone: list[str] = []
+    for folder, files in by_folder.items():
+        paths = [unquote(each) for each in files]
+        with hadoop_errors():
+            fs = hadoop.file_system(paths[0])
+            if len(paths) <= _MOST_ASKED_EACH:
+                gone += [path for path in paths if not fs.exists(hadoop.path(path))]
+            else:
+                gone += _missing_in(hadoop, fs, unquote(folder), paths)
+    return gone
+
+
+def _missing_in(hadoop: Hadoop, fs: Any, folder: str, paths: Sequence[str]) -> list[str]:
+    try:
+        with hadoop_errors():
+            there = hadoop.listed(fs.listStatus(hadoop.path(folder)))
+    except FileNotFoundError:
+        return list(paths)
+    return hadoop.without(paths, there)

@@ -1,6 +1,6 @@
 """The session's Hadoop configuration, with real file systems: HDFS and S3."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -8,8 +8,6 @@ from pyspark.sql import SparkSession
 
 from tests.servers.hdfs_server import HdfsServer
 from tests.servers.s3_server import S3Server
-
-SetHadoop = Callable[[Mapping[str, str]], None]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from anchorbolt.files import open_folder
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import NO_RETRIES, StatefulBolt, write_lines
+from tests.engine.jobs import NO_RETRIES, StatefulBolt, kept_in, write_lines
 
 needs_names = pytest.mark.skipif(not rows.CAN_NAME, reason="this Spark cannot name sources")
 
@@ -45,10 +45,7 @@ def topology(folder: Path, spouts: Sequence[str], source: Any = None) -> Topolog
 
 def counted(spark: SparkSession, folder: Path, *spouts: str, **more: Any) -> dict[Any, Any]:
     """Run the topology with these spouts until their sources are empty; return the counts."""
-    conf = NO_RETRIES | {
-        "topology.checkpoint.location": str(folder / "checkpoint"),
-        "topology.state.provider.config": {"directory": str(folder / "state")},
-    }
+    conf = NO_RETRIES | kept_in(folder)
     handle = SparkCluster(spark).submit(topology(folder, spouts, **more), conf, until_empty=True)
     assert handle.await_termination(240)
     return handle.state("counts")

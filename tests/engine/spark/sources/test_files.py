@@ -70,7 +70,7 @@ def test_files_that_may_be_missing_are_not_asked_for(tmp_path: Path, check: Sour
 
 
 def test_other_file_systems_are_asked_through_spark_and_in_the_first_batch_only(
-    tmp_path: Path, check: SourceFiles, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, check: SourceFiles, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
     monkeypatch.setattr(source_files, "local_path", lambda location: None)
     there = tmp_path / "a file.txt"
@@ -79,7 +79,7 @@ def test_other_file_systems_are_asked_through_spark_and_in_the_first_batch_only(
     log(tmp_path, 0, "1", (1, there))
     log(tmp_path, 0, "2", (2, tmp_path / "gone"))
     with pytest.raises(WaveFailed):
-        SourceFiles(check._folder, check._session).check(0, offsets(0), txid=0)
+        SourceFiles(open_folder(str(tmp_path)), spark).check(0, offsets(0), txid=0)
     check.check(1, offsets(1), txid=1)
     check.check(2, offsets(2), txid=2)
 

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.sources import lag as files
 from anchorbolt.engine.spark.sources.lag import ALL_SPOUTS, Lag, SourceLag, behind
+from anchorbolt.observe.history.records import Wave
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import ManualClock
 from tests.engine.jobs import SplitSentence, one_bolt, text_spout, write_lines
@@ -109,12 +110,7 @@ def test_the_files_that_wait_are_told_by_spout(spark: SparkSession, tmp_path: Pa
     # The first wave may end before Spark has returned the query.
     told = [report.source_files_waiting for report in handle.reports][1:]
     assert told == [{spout: 3}, {spout: 2}, {spout: 1}, {spout: 0}]
-    assert [record["files_waiting"] for record in handle.observe().records if record["kind"] == "wave"][1:] == [
-        3,
-        2,
-        1,
-        0,
-    ]
+    assert [record.files_waiting for record in handle.observe().records if isinstance(record, Wave)][1:] == [3, 2, 1, 0]
     assert handle.reports[-1].offsets_behind is None
 
 

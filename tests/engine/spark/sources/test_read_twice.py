@@ -16,8 +16,7 @@ from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import StatefulBolt
+from tests.engine.jobs import StatefulBolt, chain, kept_in
 
 NAMES = ["a.txt", "b[1].txt", "c{1,2}.txt", "d*.txt", "e?.txt", "f\\g.txt", "[h.txt", "i}.txt", "j 100%#.txt"]
 
@@ -47,16 +46,13 @@ class Job:
 
     def run(self, source: Callable[[SparkSession], DataFrame]) -> RunHandle:
         """Run the job until the source is empty."""
-        builder = TopologyBuilder()
-        builder.set_spout("rows", StreamSpout(source, fields=["row"]))
-        builder.set_bolt("count", CountRows()).global_grouping("rows")
-        conf = {
-            "topology.state.provider": "sqlite",
-            "topology.state.provider.config": {"directory": str(self.folder / "state")},
-            "topology.checkpoint.location": str(self.folder / "checkpoint"),
-        }
+        conf = kept_in(self.folder)
         cluster = SparkCluster(self._spark)
-        handle = cluster.submit(builder.create_topology("read_twice"), conf, until_empty=True)
+        handle = cluster.submit(
+            chain("read_twice", {"rows": StreamSpout(source, fields=["row"]), "count": CountRows()}),
+            conf,
+            until_empty=True,
+        )
         handle.await_termination(240)
         return handle
 

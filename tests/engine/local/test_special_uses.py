@@ -1,0 +1,72 @@
+"""Uses of `LocalCluster` in tests: with `FakeRedisStateProvider`, and at the top level of an imported module."""
+
+import os
+import pickle
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from anchorbolt.run.local_cluster import LocalCluster
+from anchorbolt.testing import FakeRedisStateProvider
+from tests.cli.command import ROOT
+from tests.engine.jobs import feeder, run, word_count
+
+
+def test_a_topology_keeps_its_state_under_the_keys_of_redis() -> None:
+    redis = FakeRedisStateProvider()
+    handle = run(LocalCluster(), word_count(feeder("a bee", "a cow and a bee")), redis.conf)
+    assert handle.state("count") == {"a": 3, "bee": 2, "cow": 1, "and": 1}
+    namespaces = [name for name in redis.namespaces() if ":count-" in name]
+    client = redis.client()
+    assert sum(client.hlen(name) for name in namespaces) == 4
+    assert {client.hget(f"{name}$txid", "commit") for name in namespaces} == {b"1"}
+
+
+def test_providers_of_one_name_share_their_content_and_others_do_not() -> None:
+    redis = FakeRedisStateProvider("shared")
+    for provider in (FakeRedisStateProvider("shared"), pickle.loads(pickle.dumps(redis))):  # noqa: S301
+        with closing(provider.open("words:count-0")) as storage:
+            storage.claim()
+    assert list(redis.namespaces()) == ["words:count-0"]
+    assert list(FakeRedisStateProvider().namespaces()) == []
+
+
+JOB = """
+from anchorbolt.bolts import BaseStatefulBolt
+from anchorbolt.engine import LocalCluster
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.topology import TopologyBuilder
+
+class Count(BaseStatefulBolt):
+    class Step:
+        size = 1
+
+    def __init__(self):
+        self.step = Count.Step()
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+    def init_state(self, state):
+        self.counts = state
+    def execute(self, tup):
+        self.counts.put(tup["word"], self.counts.get(tup["word"], 0) + self.step.size)
+
+builder = TopologyBuilder()
+builder.set_spout("words", FeederSpout(["word"], [[("a",), ("b",)], [("a",)]]))
+builder.set_bolt("count", Count()).fields_grouping("words", "word")
+handle = LocalCluster().submit(builder.create_topology("imported"))
+assert handle.await_termination(30), "it hangs"
+print(sorted(handle.state("count").items()))
+"""
+
+
+def test_a_module_that_runs_a_topology_while_it_is_imported_does_not_hang(tmp_path: Path) -> None:
+    (tmp_path / "running_job.py").write_text(JOB)
+    done = subprocess.run(
+        [sys.executable, "-c", "import running_job"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "[('a', 2), ('b', 1)]\n", done.stderr
