@@ -17,8 +17,8 @@ from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.declaration import DEFAULT_STREAM
 
 if TYPE_CHECKING:
