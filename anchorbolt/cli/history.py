@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anchorbolt.cli.command import Conf, Location, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
-from anchorbolt.observe.history.records import End, Record, Start, Wave, encoded
 from anchorbolt.util.messages import counted, last_line
 from anchorbolt.util.values import printable
+
+if TYPE_CHECKING:
+    from anchorbolt.observe.history.records import Record
 
 _POLL_S = 0.5
 _WIDTH = 60
@@ -49,6 +52,7 @@ def history(
     """
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
+    from anchorbolt.observe.history.records import Wave, plain
     from anchorbolt.observe.history.segments import read_history
 
     folder = checkpoint_folder(place, load_conf(file=conf, overrides=overrides or ()).settings)
@@ -60,7 +64,7 @@ def history(
     records = records[-last:]
     if as_json:
         for record in records:
-            print_line(encoded(record).decode().rstrip())
+            print_line(json.dumps(plain(record)))
         return DONE
     for line in plotted(records) if plot else map(line_of, records):
         print_line(line)
@@ -105,6 +109,7 @@ def ui(
 def line_of(record: Record) -> str:
     """Return a record as one line."""
     from anchorbolt.observe.history.failures import first_failed
+    from anchorbolt.observe.history.records import End, Start
 
     shown = f"{_time(record)}  "
     if isinstance(record, Start):
@@ -112,7 +117,7 @@ def line_of(record: Record) -> str:
     if isinstance(record, End):
         failure = _reason(record.failure.strip())
         why = f": {record.error or 'error'}: {printable(failure)}" if failure else ""
-        return f"{shown}{record.status.lower()} at txid {record.txid}{why}"
+        return f"{shown}{(record.status or 'ended').lower()} at txid {record.txid}{why}"
     checkpoint = sum(record.phases_ms.get(name, 0) for name in ("prepare", "decide", "commit"))
     tuples = counted(sum(record.executed.values()), "tuple")
     parts = [f"wave {record.txid}: {record.duration_ms:,.0f} ms, checkpoint {checkpoint:,.0f} ms, {tuples}"]
@@ -141,6 +146,8 @@ def _reason(text: str) -> str:
 
 def plotted(records: Sequence[Record]) -> Iterator[str]:
     """Yield a bar for each wave, with its phases in different shades, and a line for each start and end."""
+    from anchorbolt.observe.history.records import Wave
+
     longest = max((record.total_ms for record in records if isinstance(record, Wave)), default=0) or 1
     yield "  ".join(f"{shade} {phase}" for phase, shade in _PHASES.items())
     for record in records:

@@ -268,12 +268,12 @@ class RunHandle:
             status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
         # What shows the run says so at once: cleaning up may take seconds, if the store is away.
         self._failure, self._status = failure, status
-        self._observed.ended()
-        self._clean_up()
+        self._clean_up(self._observed.ended)
 
-    def _clean_up(self) -> None:
+    def _clean_up(self, *first: Callable[[], None]) -> None:
         observed, start, watch = self._observed, self._start, self._watch_of_store
         for clean_up in (
+            *first,
             observed.close,
             start.close,
             watch.close,

@@ -123,8 +123,6 @@ class UiApp:
             key = request.query_params.get("key")
             if key is not None and answered.path == COMPONENT_STATE:
                 return await self._lookup(name, key)
-            if self.shown.answers.seen.component(name) is None:
-                raise HTTPException(404, "there is no such component")
             given["component"] = name
         if (txid := request.path_params.get("txid")) is not None:
             if not txid.isdecimal() or len(txid) > 18:
@@ -134,6 +132,8 @@ class UiApp:
             given |= {each.name: each.read(request.query_params.get(each.name)) for each in answered.parameters}
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
+        if name is not None and self.shown.answers.seen.component(name) is None:
+            raise HTTPException(404, "there is no such component")
         return self._answer((answered.path, *given.values()), lambda seen: answered.make(seen, given))
 
     async def _lookup(self, component: str, key: str) -> Response:

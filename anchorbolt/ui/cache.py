@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from msgspec import to_builtins
-
 from anchorbolt.config.masking import Masking
+from anchorbolt.observe.history.records import plain
 from anchorbolt.ui.model.observation import Observation
 
 _FRESH_S = 1.0
@@ -72,4 +71,4 @@ class Answers:
 
     def encoded(self, value: Any) -> bytes:
         """Return a value as JSON without secrets."""
-        return json.dumps(self._masking.without_secrets(to_builtins(value)), separators=(",", ":")).encode()
+        return json.dumps(self._masking.without_secrets(plain(value)), separators=(",", ":")).encode()

@@ -1,6 +1,8 @@
 """What a run tells of itself, where no other test sees it."""
 
+import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,12 +19,16 @@ def test_a_wait_does_not_begin_anew_when_a_second_one_notices_the_same() -> None
     }
 
 
-def test_a_run_ends_although_its_end_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_and_is_cleaned_up_although_its_end_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     def raises(*_: Any) -> None:
         raise ValueError("not written")
 
     monkeypatch.setattr("anchorbolt.observe.observed_run.end_record", raises)
-    monkeypatch.setattr("threading.excepthook", lambda _: None)
-    handle: RunHandle = LocalCluster().submit(word_count(feeder("a b")), until_empty=True)
+    conf = {"topology.state.provider": "memory", "topology.metrics.port": 0}
+    handle: RunHandle = LocalCluster().submit(word_count(feeder("a b")), conf, until_empty=True)
+    assert handle.metrics_address is not None
+    place = urlsplit(handle.metrics_address)
     assert handle.await_termination(60)
     assert handle.status is RunStatus.FINISHED
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((place.hostname, place.port), timeout=10)

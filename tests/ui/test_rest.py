@@ -7,6 +7,7 @@ import re
 import socket
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec import convert
 
@@ -191,6 +192,14 @@ def test_metrics_are_those_of_the_metrics_port(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("shown")
+def test_a_client_does_not_choose_how_many_texts_of_metrics_are_kept(client: Client) -> None:
+    versions = [{"Accept": f"application/openmetrics-text; version=1.0.{number}"} for number in range(3)]
+    kinds = {client.ask("/metrics", headers=each)[1]["content-type"] for each in versions}
+    assert len(kinds) == 1
+    assert kinds.pop().startswith("application/openmetrics-text")
+
+
+@pytest.mark.usefixtures("shown")
 @pytest.mark.parametrize(
     ("path", "status"),
     [
@@ -222,3 +231,23 @@ def test_what_is_not_there_is_refused_with_a_reason(client: Client, path: str, s
 def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_headers(server: UiServer) -> None:
     # Only of such a socket asyncio turns off Nagle's algorithm, which costs 40 ms an answer on a kept connection.
     assert server._server._socket.proto == socket.IPPROTO_TCP
+
+
+class Name(str):
+    """What libraries of templates and enums give for a text."""
+
+
+def test_names_and_settings_of_subclasses_are_shown_as_plain_ones(server: UiServer, client: Client) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout(Name("lines"), FeederSpout(["line"], [[("a b",)]]))
+    builder.set_bolt(Name("split"), Split()).shuffle_grouping(Name("lines"))
+    builder.set_bolt("count", Count()).fields_grouping(Name("split"), "word")
+    conf = {**CONF, "my.rate": np.float64(0.5), Name("my.key"): Name("mine")}
+    handle = LocalCluster().submit(builder.create_topology(Name("words")), conf)
+    assert handle.await_termination(DEADLINE_S)
+    assert handle.status.value == "FINISHED"
+    server.show(handle)
+    for path in PATHS:
+        convert(client.json(path), answer_of(path))
+    keys = {each["key"]: each["value"] for each in client.json(f"{WORDS}/configuration")["keys"]}
+    assert (keys["my.rate"], keys["my.key"]) == (0.5, "mine")

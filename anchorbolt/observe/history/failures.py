@@ -89,10 +89,13 @@ def timed_out_in(records: Iterable[Record]) -> Counter[tuple[str, TaskKey]]:
 
 def reasons_in(wave: Wave) -> list[str]:
     """Return why rounds of a wave were run again: the errors, and whether failed messages were to be left out."""
-    if not wave.repeats:
+    repeats = wave.repeats
+    if repeats is None:
+        repeats = 0 if wave.failures else wave.rounds - 1
+    if not repeats:
         return list(wave.failures)
     first = first_failed(wave)
-    why = f"{counted(wave.repeats, 'round')} run again to leave out failed messages"
+    why = f"{counted(repeats, 'round')} run again to leave out failed messages"
     return [*wave.failures, f"{why}; the first of them: {first}" if first else why]
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, to_builtins
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, structs, to_builtins
 
 from anchorbolt.config.masking import Masking
 
@@ -116,10 +116,10 @@ class Start(_Head, frozen=True, kw_only=True, tag="start"):
     has_failed = False
 
 
-class End(_Head, frozen=True, kw_only=True, tag="end"):
+class End(_Head, frozen=True, kw_only=True, tag="end", omit_defaults=True):
     """A run has ended; `txid` is the last committed one."""
 
-    status: str = "UNKNOWN"
+    status: str = ""
     error: str = ""  # the type of the exception
     failure: str = ""  # its text
 
@@ -137,7 +137,7 @@ class Wave(_Head, frozen=True, kw_only=True, tag="wave"):
     failed_ms: Number = 0.0  # of the failed rounds
     phases_ms: Mapping[str, Number] = {}
     rounds: Whole = 1
-    repeats: Whole = 0  # rounds that were run again to leave out failed messages
+    repeats: Whole | None = None  # rounds that were run again to leave out failed messages; None of old versions
     losses: Whole = 0
     failures: Sequence[str] = []  # why the first rounds failed
     raised: Raised | None = None  # by the first failed round in which a bolt or a spout raised
@@ -173,20 +173,40 @@ class Wave(_Head, frozen=True, kw_only=True, tag="wave"):
 Record = Start | Wave | End
 
 
+def plain(value: Any) -> Any:
+    """Return a value with records or answers as one that `json` can encode."""
+    return to_builtins(value, enc_hook=_without_class)
+
+
+def _without_class(value: object) -> object:
+    """Return a plain value for one of a subclass, such as a user's `str` or NumPy's `float64`."""
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise NotImplementedError(f"a {type(value).__name__} is no JSON")
+
+
 def encoded(record: Record) -> bytes:
     """Return a record as a line of JSON, with its end."""
     # Texts of users may hold what is not valid in UTF-8, which only the standard library's encoder escapes.
-    return json.dumps(to_builtins(record), separators=(",", ":")).encode() + b"\n"
+    return json.dumps(plain(record), separators=(",", ":")).encode() + b"\n"
 
 
 def without_secrets(record: Record, masking: Masking) -> Record:
     """Return a record whose texts, which may be those of a user's exception, hold no secret of the configuration."""
     names = ("failures", "raised", "letters", "messages", "failure")
-    texts = {name: to_builtins(value) for name in names if (value := getattr(record, name, None))}
-    if not texts:
-        return record
-    masked: Record = convert({**to_builtins(record), **masking.without_secrets(texts)}, Record)
-    return masked
+    texts = {name: _masked(value, masking) for name in names if (value := getattr(record, name, None))}
+    return structs.replace(record, **texts) if texts else record
+
+
+def _masked(value: Any, masking: Masking) -> Any:
+    if isinstance(value, Struct):
+        return structs.replace(
+            value, **{name: _masked(getattr(value, name), masking) for name in value.__struct_fields__}
+        )
+    if isinstance(value, (list, tuple)):
+        return [_masked(each, masking) for each in value]
+    return masking.without_secrets(value)
 
 
 def decoded(lines: Iterable[bytes]) -> list[Record]:

@@ -22,6 +22,7 @@ from anchorbolt.observe.web.server import HttpServer, place_of
 
 HOST = "127.0.0.1"
 _FRESH_S = 1.0
+_OPEN_METRICS = "application/openmetrics-text"
 
 
 class MetricsText:
@@ -36,7 +37,9 @@ class MetricsText:
 
     def for_client(self, accepts: str) -> tuple[bytes, str]:
         """Return the metrics in the format that an `Accept` header asks for, and the type of the content."""
-        encoder, content_type = choose_encoder(accepts)
+        # One text of each kind is kept: a client must not choose versions, each of which would be another text.
+        is_open = any(each.partition(";")[0].strip() == _OPEN_METRICS for each in accepts.split(","))
+        encoder, content_type = choose_encoder(_OPEN_METRICS if is_open else "")
         with self._lock:
             at, text = self._made.get(content_type, (float("-inf"), b""))
             if self._clock() - at >= _FRESH_S:

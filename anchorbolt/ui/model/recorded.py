@@ -52,7 +52,7 @@ def observed(records: Sequence[Record], location: str) -> Observation:
     return Observation(
         at=last.at,
         topology=graph.topology,
-        status="UNKNOWN" if end is None else end.status,
+        status="UNKNOWN" if end is None or not end.status else end.status,
         is_live=False,
         uptime_s=0.0 if start is None else last.at - start.at,
         generation=last.generation,

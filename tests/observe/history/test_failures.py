@@ -105,3 +105,8 @@ def test_rounds_that_did_not_fail_were_run_again_to_leave_out_messages(
     record = wave_record(1, WaveReport(5, 5, rounds=rounds, round_failures=failures), [], 1.0)
     assert record.repeats == repeats
     assert len(reasons_in(record)) == len(failures) + (repeats > 0)
+
+
+def test_of_an_older_record_all_repeated_rounds_without_an_error_left_out_messages() -> None:
+    assert len(reasons_in(Wave(**HEAD, rounds=3))) == 1
+    assert reasons_in(Wave(**HEAD, rounds=3, failures=["a"])) == ["a"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,15 @@ def test_the_reasons_of_failures_hold_no_secret_of_the_configuration() -> None:
 def test_a_secret_that_is_a_number_or_the_name_of_a_field_leaves_the_record_whole(secret: str) -> None:
     record = structs.replace(wave(1795), failures=[f"no {secret} here"])
     assert without_secrets(record, Masking([secret])) == structs.replace(record, failures=["no *** here"])
+
+
+def test_texts_of_subclasses_and_out_of_bounds_numbers_are_kept_and_fail_no_run() -> None:
+    class Text(str):
+        pass
+
+    record = structs.replace(wave(1), failures=[Text("no secret here")], offsets_behind=2**60, executed={Text("a"): 1})
+    masked = without_secrets(record, Masking(["secret"]))
+    assert json.loads(encoded(masked))["failures"] == ["no *** here"]
 
 
 def test_drivers_that_start_again_and_again_keep_a_file_each(folder: Folder) -> None:
