@@ -11,7 +11,7 @@ import redis
 
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config import load_conf
 from anchorbolt.engine import SparkCluster
 from anchorbolt.errors import BoltError, SinkUnavailable
 from anchorbolt.spouts import StreamSpout

@@ -15,7 +15,7 @@ from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.cli.main import app
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.testing.conformance.base import entries

@@ -17,7 +17,7 @@ from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.cli.main import app
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.errors import ConfigError, SinkUnavailable

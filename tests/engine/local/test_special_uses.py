@@ -7,8 +7,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from anchorbolt.run.local_cluster import LocalCluster
-from anchorbolt.testing import FakeRedisStateProvider
+from anchorbolt.testing import FakeRedisStateProvider, LocalCluster
 from tests.cli.command import ROOT
 from tests.engine.jobs import feeder, run, word_count
 

@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.jobs import ShuffleFiles
-from anchorbolt.faults.points import FaultPoint, PointReached
+from anchorbolt.faults.points import PointReached
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.streams import Tuple
+from anchorbolt.testing import FaultPoint
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.conftest import Watch

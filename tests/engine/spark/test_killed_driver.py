@@ -19,7 +19,7 @@ from anchorbolt.engine.spark.query import QuerySource
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.errors import BoltError
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import text_spout, word_count, write_lines

@@ -18,9 +18,9 @@ from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, RunStatus, SparkCluster
 from anchorbolt.run.spark_cluster import SparkRunHandle
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology.graph import Topology
+from anchorbolt.streams import Tuple
+from anchorbolt.testing import FeederSpout
+from anchorbolt.topology import Topology
 from tests.engine.jobs import (
     RichBolt,
     StatefulBolt,

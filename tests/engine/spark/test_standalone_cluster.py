@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.serialization import unpack
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis import RedisStateProvider
 from tests.servers.redis_server import RedisServer
 from tests.servers.spark_standalone import SparkStandalone, bare_python
 

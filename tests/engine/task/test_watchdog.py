@@ -9,8 +9,8 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.engine import LocalCluster
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology
 from tests.cli.command import wait_until
 from tests.engine.jobs import one_bolt, run

@@ -21,7 +21,7 @@ from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import Committer, KafkaTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import BasicBolt

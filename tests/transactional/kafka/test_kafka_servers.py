@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.faults.injection import Fault
-from anchorbolt.faults.points import FaultPoint
-from anchorbolt.testing import CrashRunner
+from anchorbolt.testing import CrashRunner, Fault, FaultPoint
 from tests.cli.command import wait_until
 from tests.conftest import StartKafka
 from tests.servers.kafka_server import KafkaServer
