@@ -1,8 +1,6 @@
 """The custom state of `examples/hyperloglog`: on both engines, under kills, against sketches made in one go."""
 
-import os
 import random
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -23,6 +21,7 @@ from tests.engine.jobs import finished, write_lines
 from tests.examples.conftest import ROOT
 from tests.servers.redis_server import DURABLE, RedisServer
 from tests.support.certificates import Certificates
+from tests.support.programs import printed
 
 EXAMPLE = ROOT / "examples" / "hyperloglog"
 CONFIG = "topology.state.provider.config"
@@ -93,19 +92,10 @@ def test_on_the_local_cluster_it_equals_sketches_made_in_one_go(
 
 
 def test_the_documented_command_for_one_process_prints_every_page(redis_database: RedisServer, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE / "job.py")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HYPERLOGLOG_PORT": str(redis_database.port)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    shown = printed(EXAMPLE / "job.py", cwd=tmp_path, HYPERLOGLOG_PORT=str(redis_database.port))
     lines = [line for file in (EXAMPLE / "in").glob("*.txt") for line in file.read_text().splitlines()]
     counts = Counter(line.split()[0] for line in lines)
-    assert [line.partition(" by about")[0] for line in done.stdout.splitlines()] == [
+    assert [line.partition(" by about")[0] for line in shown.splitlines()] == [
         f"{page}: {count} visits" for page, count in sorted(counts.items())
     ]
 
