@@ -14,7 +14,7 @@ from anchorbolt.metrics.registry import MetricRegistry
 from anchorbolt.observe import observed_run
 from anchorbolt.observe.figures.run_figures import RunFigures
 from anchorbolt.observe.history.writer import HistoryWriter
-from anchorbolt.spouts.stream import Spout, StreamSpout
+from anchorbolt.spouts.base import Spout, StreamSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.attempt import StateCounters
 from anchorbolt.topology import TopologyBuilder

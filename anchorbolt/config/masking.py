@@ -89,28 +89,24 @@ class Masking:
             return [self.without_secrets(item) for item in value]
         return value
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the start and end of each secret, or part of a secret at a cut, in the text."""
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the start and end of each secret, or part of a secret at a cut, in the text."""
         starts, ends = _cuts(text)
         next_ends = (bisect_left(ends, start + _SHORTEST_SECRET) for start in starts)
         between = [(start, ends[at]) for start, at in zip(starts, next_ends, strict=True) if at < len(ends)]
-        spans = []
         for secret in self._secrets:
-            head, tail, length = secret[:_SHORTEST_SECRET], secret[-_SHORTEST_SECRET:], len(secret)
-            if head in text:
-                spans += [(at, at + length) for at in _occurrences(text, secret, 0, len(text))]
-                for end in ends:
-                    found = _occurrences(text, head, max(0, end - length), end)
-                    spans += [(at, end) for at in found if secret.startswith(text[at:end])]
-            if tail in text:
-                for start in starts:
-                    found = _occurrences(text, tail, start, start + length)
-                    stops = (at + _SHORTEST_SECRET for at in found)
-                    spans += [(start, stop) for stop in stops if secret.endswith(text[start:stop])]
-            for start, end in between:
-                if end - start < length and text[start:end] in secret:
-                    spans.append((start, end))
-        return sorted(spans)
+            at = text.find(secret)
+            while at >= 0:
+                yield at, at + len(secret)
+                at = text.find(secret, at + 1)
+            parts = range(_SHORTEST_SECRET, len(secret))  # lengths
+            if secret[:_SHORTEST_SECRET] in text:
+                yield from ((end - n, end) for end in ends for n in parts if text.endswith(secret[:n], 0, end))
+            if secret[-_SHORTEST_SECRET:] in text:
+                yield from (
+                    (start, start + n) for start in starts for n in parts if text.startswith(secret[-n:], start)
+                )
+            yield from ((start, end) for start, end in between if end - start in parts and text[start:end] in secret)
 
 
 def _forms(secret: str) -> Iterator[str]:
@@ -133,18 +129,10 @@ def _cuts(text: str) -> tuple[list[int], list[int]]:
     return sorted(starts), sorted(ends)
 
 
-def _occurrences(text: str, part: str, start: int, end: int) -> Iterator[int]:
-    """Yield the start of each occurrence of a part between two positions, including overlapping occurrences."""
-    at = text.find(part, start, end)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1, end)
-
-
-def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
-    """Return a text with `MASK` in place of the spans, which are sorted and may overlap."""
+def _replaced(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a text with `MASK` in place of the spans, which may overlap."""
     parts, done = [], 0
-    for start, end in spans:
+    for start, end in sorted(spans):
         if start >= done:
             parts += [text[done:start], MASK]
         done = max(done, end)

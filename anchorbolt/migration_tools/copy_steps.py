@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import chain
 from typing import NamedTuple
 
+from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.errors import MigrationRefused, SerializationError
 from anchorbolt.migration_tools import Progress
 from anchorbolt.serialization.codecs import Codec, JsonKeyCodec, MsgpackKeyCodec
 from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
+    Seal,
     SizeLimits,
     StagedSlice,
     StateProvider,
@@ -66,6 +68,32 @@ class CopiedNamespace:
     was_there: bool = False  # whether an earlier copy had finished this namespace; it was compared again
 
 
+class AttemptWriter:
+    """Writes one attempt of one namespace, slice by slice; a new attempt unless its id is given."""
+
+    def __init__(
+        self, storage: StateStorage, fence: Fence, txid: int, base: int, codec: str, attempt: str | None = None
+    ) -> None:
+        self._storage = storage
+        self._fence = fence
+        self._txid = txid
+        self._attempt = uuid.uuid4().hex if attempt is None else attempt
+        self._base = base
+        self._codec = codec
+        self._seal = Seal(0, 0)
+        self.stage({})  # a namespace without entries is staged too
+
+    def stage(self, updates: Mapping[bytes, bytes | None]) -> None:
+        number = self._seal.slices
+        staged = StagedSlice(self._fence, self._txid, self._attempt, self._base, number, updates, self._codec)
+        self._seal = self._storage.stage(staged)
+
+    def sealed(self) -> Winner:
+        """Seal the attempt."""
+        self._storage.seal(self._fence, self._attempt, self._seal)
+        return Winner(self._attempt, self._base, self._seal)
+
+
 def claimed(storage: StateStorage, generation: int) -> Fence:
     """Claim a new generation that is not below `generation`."""
     if storage.head().fence.generation < generation - 1:
@@ -98,16 +126,13 @@ def copied_namespace(
         else:
             writer.rollback(fence)
             digest = Digest()
-            nothing: list[tuple[bytes, bytes]] = []  # a namespace without entries is staged too
+            copied = AttemptWriter(writer, fence, head.committed, found.committed, keys.header, head.winner)
             pages = keys.pages(reader, _SLICE_ENTRIES, writer, head.winner)
-            for number, entries in enumerate(chain([nothing], slices_of(namespace, pages, writer.limits))):
-                staged = StagedSlice(
-                    fence, head.committed, head.winner, found.committed, number, dict(entries), keys.header
-                )
-                seal = writer.stage(staged)
+            for entries in slices_of(namespace, pages, writer.limits):
+                copied.stage(dict(entries))
                 digest = digest.plus(entries)
                 progress.advance(len(entries))
-            writer.seal(fence, head.winner, seal)
+            copied.sealed()
         if reader.head() != head:
             raise moved(source, target, namespace)
         if not was_there:

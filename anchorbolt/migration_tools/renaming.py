@@ -6,7 +6,6 @@ command can be repeated. If it dies after the decision, the next start of the to
 positions of the sources do not change.
 """
 
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -20,9 +19,9 @@ from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.errors import Fenced, MigrationRefused
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy import check_source
-from anchorbolt.migration_tools.copy_steps import slices_of
+from anchorbolt.migration_tools.copy_steps import AttemptWriter, slices_of
 from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import StateProvider, StateStorage
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.streams.declaration import check_name
 from anchorbolt.transactional.batches.metadata import BatchMetadata
@@ -91,97 +90,59 @@ def rename_state(
     report = RenameReport(provider.describe(), tuple(names), None, record.txid + 1, dry_run)
     if dry_run:
         return report
+    progress, winners = progress or Progress(), dict[str, Winner]()
     with ExitStack() as stack:
         log = DecisionLog(stack.enter_context(closing(provider.open(snapshot.record_namespace))))
         storages = {
             name: stack.enter_context(closing(provider.open(name))) for name in {*record.namespaces, *chain(*names)}
         }
-        transaction = _Transaction(log, storages, record)
-        heads = transaction.claim()
-        entries = sum(transaction.move(old, new, heads, progress or Progress()) for old, new in names)
-        transaction.finish(_renamed(record, component, new_id))
+        # Fence off all others, in every namespace.
+        fence = log.claim()
+        heads = {name: storage.raise_fence(fence) for name, storage in storages.items()}
+        if log.load()[0] != record:
+            raise Fenced("a run has changed the state meanwhile. Nothing was changed. Stop it, and try again.")
+        entries = 0
+        for old, new in names:
+            leaving, arriving = (
+                AttemptWriter(storages[name], fence, report.txid, heads[name].committed, heads[old].codec)
+                for name in (old, new)
+            )
+            progress.begin(f"moving {old} to {new}", storages[old].count())
+            for page in slices_of(old, storages[old].scan(), storages[new].limits):
+                arriving.stage(dict(page))
+                leaving.stage(dict.fromkeys(key for key, _ in page))
+                entries += len(page)
+                progress.advance(len(page))
+            winners |= {new: arriving.sealed(), old: leaving.sealed()}
+        _finish(log, storages, _renamed(record, component, new_id), report.txid, winners)
         log.release()
     return replace(report, entries=entries)
 
 
-class _Transaction:
-    """Moves entries between namespaces, all or none."""
-
-    def __init__(self, log: DecisionLog, storages: dict[str, StateStorage], record: DecisionRecord) -> None:
-        self._log = log
-        self._storages = storages
-        self._record = record
-        self._txid = record.txid + 1
-        self._winners: dict[str, Winner] = {}
-        self._fence: Fence
-
-    def claim(self) -> dict[str, NamespaceHead]:
-        """Fence off all others, in every namespace; return the heads. Raises `Fenced` if a run has started since."""
-        self._fence = self._log.claim()
-        heads = {name: storage.raise_fence(self._fence) for name, storage in self._storages.items()}
-        stored, _ = self._log.load()
-        if stored != self._record:
-            raise Fenced("a run has changed the state meanwhile. Nothing was changed. Stop it, and try again.")
-        return heads
-
-    def move(self, old: str, new: str, heads: Mapping[str, NamespaceHead], progress: Progress) -> int:
-        """Stage all entries of one namespace in another, and their removal; return how many there are."""
-        source, target = self._storages[old], self._storages[new]
-        codec = heads[old].codec
-        arriving = _Attempt(target, self._fence, self._txid, heads[new].committed, codec)
-        leaving = _Attempt(source, self._fence, self._txid, heads[old].committed, codec)
-        progress.begin(f"moving {old} to {new}", source.count())
-        entries = 0
-        for page in slices_of(old, source.scan(), target.limits):
-            arriving.stage(dict(page))
-            leaving.stage(dict.fromkeys(key for key, _ in page))
-            entries += len(page)
-            progress.advance(len(page))
-        self._winners |= {new: arriving.sealed(), old: leaving.sealed()}
-        return entries
-
-    def finish(self, record: DecisionRecord) -> None:
-        """Decide, and commit. `record` is the last record with the new names."""
-        winners = self._winners
-        changed = {name: Committed(self._txid, winner.attempt) for name, winner in winners.items()}
-        decision = replace(
-            record,
-            state=record.state.begin().after(Action.PREPARE),
-            winners=winners,
-            namespaces={**record.namespaces, **changed},
-            outbox=(),
-            dead_letters=(),
-            batch=_of_next(record.batch),
-        )
-        self._log.next_fence()
-        self._log.decide(decision)
-        fence = self._log.next_fence()
-        for name, winner in winners.items():
-            self._storages[name].commit(fence, self._txid, winner.attempt)
-        self._log.write(decision.marked_committed())
-
-
-class _Attempt:
-    """One attempt in one namespace, slice by slice."""
-
-    def __init__(self, storage: StateStorage, fence: Fence, txid: int, base: int, codec: str) -> None:
-        self._storage = storage
-        self._of_slices = fence, txid, uuid.uuid4().hex, base
-        self._codec = codec
-        self._number = 0
-        self._seal = Seal(0, 0)
-        self.stage({})  # a namespace without entries is staged too
-
-    def stage(self, updates: dict[bytes, bytes] | dict[bytes, None]) -> None:
-        fence, txid, attempt, base = self._of_slices
-        staged = StagedSlice(fence, txid, attempt, base, self._number, {**updates}, self._codec)
-        self._seal = self._storage.stage(staged)
-        self._number += 1
-
-    def sealed(self) -> Winner:
-        fence, _, attempt, base = self._of_slices
-        self._storage.seal(fence, attempt, self._seal)
-        return Winner(attempt, base, self._seal)
+def _finish(
+    log: DecisionLog,
+    storages: Mapping[str, StateStorage],
+    record: DecisionRecord,
+    txid: int,
+    winners: Mapping[str, Winner],
+) -> None:
+    """Decide, and commit. `record` is the last record with the new names."""
+    changed = {name: Committed(txid, winner.attempt) for name, winner in winners.items()}
+    decision = replace(
+        record,
+        state=record.state.begin().after(Action.PREPARE),
+        winners=winners,
+        namespaces={**record.namespaces, **changed},
+        outbox=(),
+        dead_letters=(),
+        batch=_of_next(record.batch),
+    )
+    log.next_fence()
+    log.decide(decision)
+    fence = log.next_fence()
+    for name, winner in winners.items():
+        storages[name].commit(fence, txid, winner.attempt)
+    log.write(decision.marked_committed())
 
 
 def _checked(

@@ -15,7 +15,7 @@ from anchorbolt.errors import ConfigError, TopologyError
 from anchorbolt.faults.injection import install_faults
 from anchorbolt.files import Locations
 from anchorbolt.run.start import RunStart
-from anchorbolt.serialization.serializers import PickleCodec
+from anchorbolt.serialization.codecs import PickleCodec
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 from anchorbolt.streams.declaration import ACKER_ID

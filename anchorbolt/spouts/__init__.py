@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anchorbolt.spouts.base import BaseRichSpout, Spout, StreamSpout
 from anchorbolt.spouts.generator import GeneratorSpout
-from anchorbolt.spouts.rich import BaseRichSpout
-from anchorbolt.spouts.stream import Spout, StreamSpout
 from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import TopologyError
-from anchorbolt.spouts.stream import Spout
+from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.util.messages import shortened
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.base import BaseRichSpout
 from anchorbolt.spouts.collector import SpoutOutputCollector
-from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.util.messages import shortened

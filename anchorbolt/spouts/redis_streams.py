@@ -22,10 +22,10 @@ from typing import Any
 from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import SourceUnavailable
+from anchorbolt.spouts.base import BaseRichSpout
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.redis_arguments import connection_of, names, refusal, stream_keys, values_of
 from anchorbolt.spouts.redis_reader import StreamReader, Task
-from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.streams import Entry, StreamConsumer, connected
 from anchorbolt.streams.context import TopologyContext

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anchorbolt.spouts.stream import Spout
+from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 

@@ -4,7 +4,7 @@
 the stores.
 """
 
-from anchorbolt.serialization.serializers import Serializer
+from anchorbolt.serialization.codecs import Serializer
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import AttemptState, State
 

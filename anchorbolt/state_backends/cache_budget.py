@@ -51,7 +51,7 @@ class CacheBudget:
 
         Return how many entries the cache itself must evict: all of them if large values fill the memory.
         """
-        self._note(cache, entries, size)
+        self.note(cache, entries, size)
         if self.entries > self.most_entries:
             self._make_room(cache)
         if self.size > self._most_bytes:
@@ -60,17 +60,14 @@ class CacheBudget:
                 return entries
         return max(0, self.entries - self.most_entries)
 
-    def note(self, cache: Cache, entries: int, size: int = 0) -> None:
-        """Record that a cache in use has become smaller."""
-        self._note(cache, entries, size)
-
     def forget(self, cache: Cache) -> None:
         """Remove a cache that no longer exists."""
         held = self._held.pop(cache, _Held())
         self.entries -= held.entries
         self.size -= held.size
 
-    def _note(self, cache: Cache, entries: int, size: int) -> None:
+    def note(self, cache: Cache, entries: int, size: int = 0) -> None:
+        """Record the size of a cache in use. If it has grown, call `claim` instead."""
         held = self._held.pop(cache, None) or _Held()
         self.entries += entries - held.entries
         self.size += size - held.size

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from anchorbolt.errors import CodecMismatch, SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.serialization import Codec
-from anchorbolt.serialization.codecs import FIRST_VERSION, SINGLE_SCHEMA, Schema, tagged, untagged
-from anchorbolt.serialization.serializers import SerializerCodec
+from anchorbolt.serialization.codecs import FIRST_VERSION, SINGLE_SCHEMA, Schema, SerializerCodec, tagged, untagged
 from anchorbolt.state_backends.contract import START_OVER, SizeLimits
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.plain import PLAIN_TYPES, plain

@@ -7,7 +7,7 @@ from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG, ProviderSetti
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization import Codec
-from anchorbolt.serialization.serializers import codec_named
+from anchorbolt.serialization.codecs import codec_named
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.util.imports import load_class
 

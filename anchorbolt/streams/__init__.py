@@ -1,4 +1,4 @@
-"""Tuples, their streams, and the groupings that route tuples to tasks. To add a grouping, see `groupings`."""
+"""Tuples, their streams, and the groupings that route tuples to tasks. To add a grouping, see `declaration`."""
 
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer

@@ -1,7 +1,7 @@
 """The declaration of the streams that a component emits, and of the groupings by which bolts receive them.
 
 To add a grouping: write its router in `routing`, enter the router in `routing.ROUTERS` under the grouping's name, and
-add the method NAME_grouping to `topology.declarer.BoltDeclarer`; its docstring describes the grouping.
+add the method NAME_grouping to `topology.components.BoltDeclarer`; its docstring describes the grouping.
 """
 
 import re

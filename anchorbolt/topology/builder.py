@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anchorbolt.bolts.base import Bolt
-from anchorbolt.spouts.stream import Spout
+from anchorbolt.spouts.base import Spout
 from anchorbolt.topology import validation
 from anchorbolt.topology.components import BoltDeclarer, Components
 from anchorbolt.topology.graph import Topology

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import TopologyError
-from anchorbolt.spouts.stream import Spout
+from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.declaration import (
     DEFAULT_STREAM,
     CustomStreamGrouping,

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
-from anchorbolt.spouts.rich import BaseRichSpout
-from anchorbolt.spouts.stream import Spout, StreamSpout
+from anchorbolt.spouts.base import BaseRichSpout, Spout, StreamSpout
 from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
 from anchorbolt.streams.declaration import ACKER_ID, CHECKPOINT_SPOUT_ID, GlobalStreamId, Grouping, StreamDeclaration
 

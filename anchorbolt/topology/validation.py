@@ -15,9 +15,8 @@ from anchorbolt.config.declaration import SECONDS
 from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.codecs import FIRST_VERSION, LAST_VERSION
-from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.spouts.base import BaseRichSpout, Spout
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
-from anchorbolt.spouts.stream import Spout
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.topology.graph import BoltSpec, Component, Input
 from anchorbolt.util.messages import did_you_mean, shortened

@@ -9,7 +9,7 @@ from anchorbolt.bolts.batch import BaseBatchBolt, Committer
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
-from anchorbolt.spouts.stream import Spout
+from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.transactional import KINDS, BatchSpout, kind_of
 from anchorbolt.streams.declaration import check_name
 from anchorbolt.topology.components import BoltDeclarer, Components

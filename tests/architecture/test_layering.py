@@ -39,7 +39,7 @@ LAYERS_OF_ENGINE = ("local", "spark", "driver", "sources", "task", "plan")
 
 # The only importers of a module, ours or a third party's, as patterns below `anchorbolt`.
 IMPORTERS = {
-    "pyspark": ("engine.spark", "engine.spark.*", "files.hadoop.*", "run.spark_cluster", "spouts.stream"),
+    "pyspark": ("engine.spark", "engine.spark.*", "files.hadoop.*", "run.spark_cluster", "spouts.base"),
     "redis": ("state_backends.redis.*",),
     "hiredis": ("state_backends.redis.*",),
     "happybase": ("state_backends.hbase.*",),

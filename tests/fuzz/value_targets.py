@@ -14,8 +14,7 @@ from anchorbolt.engine.task import messages
 from anchorbolt.engine.task.messages import Tally
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
-from anchorbolt.serialization.codecs import Schema, tagged
-from anchorbolt.serialization.serializers import PickleCodec, codec_named
+from anchorbolt.serialization.codecs import PickleCodec, Schema, codec_named, tagged
 from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
 from tests.fuzz import Target

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector, ParquetSink
 from anchorbolt.spouts import StreamSpout
+from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.spouts.stream import Spout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer

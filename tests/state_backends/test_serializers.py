@@ -10,8 +10,7 @@ import pytest
 
 from anchorbolt import errors
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
-from anchorbolt.serialization.codecs import Schema, tagged, untagged
-from anchorbolt.serialization.serializers import PickleCodec, codec_named
+from anchorbolt.serialization.codecs import PickleCodec, Schema, codec_named, tagged, untagged
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.state_backends.namespaces import NAMESPACE, Namespace
@@ -98,7 +97,7 @@ def test_pickle_is_refused_for_keys() -> None:
     [
         ("no_such_module.Serializer", "no_such_module cannot be imported: ModuleNotFoundError"),
         (f"{HERE}.MoneySerialiser", "Did you mean 'MoneySerializer'?"),
-        (f"{HERE}.Money", "not a subclass of anchorbolt.serialization.serializers.Serializer"),
+        (f"{HERE}.Money", "not a subclass of anchorbolt.serialization.codecs.Serializer"),
         (f"{HERE}.NeedsMore", "could not be made without arguments: TypeError"),
         (f"{HERE}.TakenName", "whose name is 'msgpack'"),
         (f"{HERE}.BadVersion", "version 0"),

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
+from anchorbolt.spouts.base import Spout, StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.spouts.stream import Spout, StreamSpout
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import (

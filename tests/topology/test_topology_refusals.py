@@ -8,8 +8,8 @@ import pytest
 
 from anchorbolt.bolts.base import BaseRichBolt
 from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.topology import TopologyBuilder
 from tests.topology.test_topology_builder import Evenly, Sink, Split, counting

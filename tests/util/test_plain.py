@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.errors import AnchorboltError, UnsupportedValue
 from anchorbolt.serialization import JsonCodec, pack, unpack
-from anchorbolt.serialization.codecs import MsgpackKeyCodec
-from anchorbolt.serialization.serializers import PickleCodec
+from anchorbolt.serialization.codecs import MsgpackKeyCodec, PickleCodec
 from anchorbolt.streams import stable_hash
 from anchorbolt.testing import FeederSpout
 from anchorbolt.util.plain import plain

@@ -6,7 +6,7 @@ of the last sent wave. Pure.
 Kafka forgets the offsets of a group that has no members after `offsets.retention.minutes` (7 days), counted from the
 last commit. So a run writes a marker before its first wave, and again while there is nothing to send. A driver that
 starts with a decided wave and finds no marker must not send the wave: the messages may be there. A driver that has read
-the marker and has not committed messages since may write it again.
+the marker and has not committed messages since may write it again. `Patience` bounds all waits for Kafka.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from anchorbolt.bolts.sink import SinkFile
-from anchorbolt.errors import StateRegressed
+from anchorbolt.errors import SinkUnavailable, StateRegressed
+from anchorbolt.util.retry import RetryPolicy
 
 LostMarker = Literal["stop", "send", "skip"]
 
@@ -53,3 +54,33 @@ def check_history(marker: Marker, txid: int) -> None:
             expected=expected,
             found=found,
         )
+
+
+class Patience:
+    """The patience of one wave, or of one start. Its time runs from the first failure after the last progress.
+
+    Within a connection, each message that Kafka takes is progress. A new connection sends the wave from its first
+    message. So over several connections only more messages than on any of them before are progress: a wave that Kafka
+    aborts again and again is given up.
+    """
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
+        self._most = 0  # messages that one connection has delivered
+        self._of_stalls = policy.backoff()
+        self._of_connections = policy.backoff()
+
+    def advanced(self, delivered: int) -> None:
+        """Note progress: the connection has now delivered `delivered` messages, more than at the last call."""
+        self._of_stalls = self._policy.backoff()
+        if delivered > self._most:
+            self._most = delivered
+            self._of_connections = self._policy.backoff()
+
+    def may_stall(self, error: SinkUnavailable) -> bool:
+        """Sleep and return True, to wait for the same connection; return False after the deadline."""
+        return self._of_stalls.sleep_or_give_up(error)
+
+    def may_connect_again(self, error: SinkUnavailable) -> bool:
+        """Sleep and return True, to make a new connection; return False after the deadline."""
+        return self._of_connections.pause_or_give_up(error) is not None and self.may_stall(error)

@@ -21,9 +21,8 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from anchorbolt.bolts.kafka.marker import Marker
+from anchorbolt.bolts.kafka.marker import Marker, Patience
 from anchorbolt.bolts.kafka.messages import Message
-from anchorbolt.bolts.kafka.patience import Patience
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, SinkUnavailable
 

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from anchorbolt.bolts.kafka.marker import LostMarker, Marker, check_history, digest_of, is_sent
+from anchorbolt.bolts.kafka.marker import LostMarker, Marker, Patience, check_history, digest_of, is_sent
 from anchorbolt.bolts.kafka.messages import Message, messages_in
-from anchorbolt.bolts.kafka.patience import Patience
 from anchorbolt.bolts.sink import SinkFile, SinkRun
 from anchorbolt.errors import AnchorboltError, PlatformError, SinkUnavailable, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach

@@ -26,10 +26,9 @@ from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
 from anchorbolt.errors import WaveFailed
 from anchorbolt.files import Folder
+from anchorbolt.spouts.base import BaseRichSpout, StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
-from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.transactional.batches.background import Background, Cancellation
 from anchorbolt.transactional.batches.flights import BatchDriver
 

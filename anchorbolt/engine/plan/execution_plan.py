@@ -17,7 +17,7 @@ from anchorbolt.engine.plan.wiring import Wiring
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.files import Folder, Locations, WorkerLocations
 from anchorbolt.serialization.codecs import Schema
-from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.spouts.base import BaseRichSpout
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.state_backends.contract import StateProvider

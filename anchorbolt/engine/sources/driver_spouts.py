@@ -17,8 +17,8 @@ from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.declaration import DEFAULT_STREAM
 
 if TYPE_CHECKING:
@@ -117,7 +117,6 @@ class Feeders(Source):
         self._plan = plan
         self._spouts = {id: spec.spout for id, spec in plan.graph.spouts.items() if isinstance(spec.spout, FeederSpout)}
         self._counts_batches = bool(self._spouts) and not plan.graph.stream_spouts
-        self._is_held = False  # in a pause, or at the end
         self._taken: dict[str, list[tuple[object, ...]]] = {}
 
     def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
@@ -127,24 +126,16 @@ class Feeders(Source):
             each.on_feed = wake
 
     def poll(self) -> bool:
-        return not (self._is_held or self.is_empty)
+        return not (self.is_held or self.is_empty)
 
     @property
     def is_empty(self) -> bool:
         return not any(spout.is_waiting() for spout in self._spouts.values())
 
-    def pause(self) -> None:
-        self._is_held = True
-
-    drain = pause
-
-    def resume(self) -> None:
-        self._is_held = False
-
     def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
         """Take a batch of each spout; an empty batch while the spouts are held."""
         txid, spouts = record.txid + 1, self._spouts.items()
-        self._taken = {component: [] if self._is_held else spout.take(txid) for component, spout in spouts}
+        self._taken = {component: [] if self.is_held else spout.take(txid) for component, spout in spouts}
         if self._counts_batches and batch is None:
             return Batch(record.query_id, record.batch_id + 1, record.offsets_digest)
         return batch

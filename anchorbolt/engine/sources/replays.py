@@ -31,7 +31,6 @@ class Replays(Source):
 
     def __init__(self, plan: ExecutionPlan, store: LetterStore) -> None:
         self._plan = plan
-        self._is_held = False  # in a pause, or at the end
         self._streams = {component: plan.wiring.streams[component] for component in plan.graph.spouts}
         self._letters = store
         self._places = ("", store.location)  # the first is for a record without places
@@ -52,19 +51,11 @@ class Replays(Source):
         return dict.fromkeys(self._places, "") | {self._letters.location: self.current}
 
     def poll(self) -> bool:
-        return not self._is_held and self._is_waiting
+        return not self.is_held and self._is_waiting
 
     @property
     def is_empty(self) -> bool:
         return not self._is_waiting
-
-    def pause(self) -> None:
-        self._is_held = True
-
-    drain = pause
-
-    def resume(self) -> None:
-        self._is_held = False
 
     @property
     def _is_waiting(self) -> bool:
@@ -80,7 +71,7 @@ class Replays(Source):
         return self._next is not None
 
     def next(self, record: DecisionRecord, batch: Batch | None) -> Batch | None:
-        if batch is None and not self._is_held:
+        if batch is None and not self.is_held:
             self._take()
         return batch
 

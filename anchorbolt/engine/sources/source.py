@@ -20,11 +20,14 @@ class Source:
 
     All sources are part of each wave: if `poll` of one source says that a wave is needed, `next` of all is called. The
     thread of the wave loop makes all calls, unless a method says otherwise. A method that is not overridden does
-    nothing.
+    nothing, except `pause`, `resume` and `drain`.
     """
 
     is_over = False
     """Whether this source has ended by itself: the run then ends once all sources are empty."""
+
+    is_held = False
+    """Whether the run is paused or ending: the source asks for no more."""
 
     def query_id(self) -> str:
         """Return the id of the streaming query at the checkpoint location, if this is one and has run before."""
@@ -90,12 +93,15 @@ class Source:
 
     def pause(self) -> None:
         """Ask for no more until `resume`. May be called on any thread."""
+        self.is_held = True
 
     def resume(self) -> None:
         """Ask for more again. May be called on any thread."""
+        self.is_held = False
 
     def drain(self) -> None:
         """Ask for no more, because the run is ending. May be called on any thread, and repeatedly."""
+        self.is_held = True
 
     def has_run_out(self, held_s: float) -> bool:
         """Return whether the work begun before `pause` or `drain` needs no wave any more.

@@ -25,8 +25,7 @@ from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.files import Folder
-from anchorbolt.spouts.rich import BaseRichSpout
-from anchorbolt.spouts.stream import StreamSpout
+from anchorbolt.spouts.base import BaseRichSpout, StreamSpout
 
 
 class SparkRunner:

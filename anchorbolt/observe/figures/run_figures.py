@@ -7,7 +7,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from operator import attrgetter
 from typing import Final
 
@@ -18,7 +17,7 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.wave_report import PHASES, WaveReport
 from anchorbolt.engine.task.messages import ReportedError, TaskReport
 from anchorbolt.metrics.distribution import HIGHEST_BUCKET, LOWEST_BUCKET, Distribution
-from anchorbolt.observe.figures.tasks import Edge, RegisteredMetrics, TaskFigures, TaskTables
+from anchorbolt.observe.figures.tasks import Declared, Edge, RegisteredMetrics, TaskFigures, TaskTables
 from anchorbolt.observe.figures.windows import ALL_TIME, Numbers, Windows
 from anchorbolt.tracking.settlements import TaskMessages
 
@@ -27,19 +26,8 @@ STORE_OPERATIONS: Final = ("read", "scan", "stage", "seal")
 _BUCKETS = HIGHEST_BUCKET - LOWEST_BUCKET + 1
 
 
-class WaveFigure(IntEnum):
-    """A figure of waves. Each is declared here once, and is added up over waves and windows."""
-
-    of: Callable[[WaveReport], float]
-    metric: str  # of Prometheus, without `anchorbolt_`
-    text: str  # what the metric says of itself
-    unit: float  # so many of the metric's units
-
-    def __new__(cls, of: Callable[[WaveReport], float], metric: str, text: str, unit: float = 1.0) -> WaveFigure:
-        member = int.__new__(cls, len(cls.__members__))
-        member._value_ = len(cls.__members__)
-        member.of, member.metric, member.text, member.unit = of, metric, text, unit
-        return member
+class WaveFigure(Declared):
+    """A figure of waves; its source is a function of a `WaveReport`."""
 
     WAVES = (lambda report: 1.0), "waves", "Committed waves."
     ROUNDS_FAILED = (
@@ -52,18 +40,8 @@ class WaveFigure(IntEnum):
     WAVE_MS = attrgetter("total_ms"), "wave_seconds", "Time of all committed waves.", 0.001
 
 
-class SpoutFigure(IntEnum):
-    """A figure of the messages of a spout."""
-
-    attribute: str  # of a `WaveReport`: by spout
-    metric: str  # of Prometheus, without `anchorbolt_`
-    text: str  # what the metric says of itself
-
-    def __new__(cls, attribute: str, metric: str, text: str) -> SpoutFigure:
-        member = int.__new__(cls, len(cls.__members__))
-        member._value_ = len(cls.__members__)
-        member.attribute, member.metric, member.text = attribute, metric, text
-        return member
+class SpoutFigure(Declared):
+    """A figure of the messages of a spout; its source is an attribute of a `WaveReport`, by spout."""
 
     ACKED = "messages_acked", "acked_messages", "Messages of the rich spout whose trees are complete."
     FAILED = "messages_failed", "failed_messages", "Messages of the rich spout that failed."
@@ -116,9 +94,9 @@ class RunFigures:
         with self._lock:
             now = self._clock()
             self._tasks.add(tasks, now, report.tuples_left_out)
-            self._waves.add(np.array([figure.of(report) for figure in WaveFigure], np.float64), now)
+            self._waves.add(np.array([figure.source(report) for figure in WaveFigure], np.float64), now)
             for spout, windows in self._spouts.items():
-                given = [getattr(report, figure.attribute).get(spout, 0) for figure in SpoutFigure]
+                given = [getattr(report, figure.source).get(spout, 0) for figure in SpoutFigure]
                 windows.add(np.array(given, np.float64), now)
             for key, windows in self._messages.items():
                 windows.add(np.array(report.messages_by_task.get(key, TaskMessages()), np.float64), now)

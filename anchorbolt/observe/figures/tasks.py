@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,19 +18,23 @@ from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.observe.figures.windows import Numbers, Windows
 
 
-class Figure(IntEnum):
-    """A figure of a task: a column of the table. Each is declared here once, and is added up over waves and windows."""
+class Declared(IntEnum):
+    """Figures that are columns of one table. Each is declared once, and is added up over waves and windows."""
 
-    attribute: str  # of a `TaskReport`
+    source: Any  # where a report has it
     metric: str  # of Prometheus, without `anchorbolt_`; empty if there is none
     text: str  # what the metric says of itself
     unit: float  # so many of the metric's units
 
-    def __new__(cls, attribute: str, metric: str = "", text: str = "", unit: float = 1.0) -> Figure:
+    def __new__(cls, source: Any, metric: str = "", text: str = "", unit: float = 1.0) -> Declared:
         member = int.__new__(cls, len(cls.__members__))
         member._value_ = len(cls.__members__)
-        member.attribute, member.metric, member.text, member.unit = attribute, metric, text, unit
+        member.source, member.metric, member.text, member.unit = source, metric, text, unit
         return member
+
+
+class Figure(Declared):
+    """A figure of a task; its source is an attribute of a `TaskReport`."""
 
     EXECUTED = "tuples_in", "executed_tuples", "Tuples that the task executed; of a spout, what it read."
     EMITTED = "tuples_out", "emitted_tuples", "Tuples that the task emitted."
@@ -55,7 +59,7 @@ class Figure(IntEnum):
 
 
 # A getter of all at once is several times as fast as a getter of each.
-_NUMBERS: Callable[[TaskReport], tuple[float, ...]] = attrgetter(*(figure.attribute for figure in Figure))
+_NUMBERS: Callable[[TaskReport], tuple[float, ...]] = attrgetter(*(figure.source for figure in Figure))
 
 
 class Edge(NamedTuple):

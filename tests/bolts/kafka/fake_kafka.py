@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from anchorbolt.bolts import KafkaSink
-from anchorbolt.bolts.kafka.marker import Marker
+from anchorbolt.bolts.kafka.marker import Marker, Patience
 from anchorbolt.bolts.kafka.messages import Message
-from anchorbolt.bolts.kafka.patience import Patience
 from anchorbolt.bolts.kafka.publisher import Publisher
 from anchorbolt.bolts.sink import SinkFile, SinkRun
 from anchorbolt.errors import Fenced, SinkUnavailable

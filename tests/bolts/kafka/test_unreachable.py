@@ -10,9 +10,8 @@ import pytest
 
 from anchorbolt.bolts import KafkaSink
 from anchorbolt.bolts.kafka import producer
-from anchorbolt.bolts.kafka.marker import Marker
+from anchorbolt.bolts.kafka.marker import Marker, Patience
 from anchorbolt.bolts.kafka.messages import Message
-from anchorbolt.bolts.kafka.patience import Patience
 from anchorbolt.bolts.kafka.producer import KafkaConnection
 from anchorbolt.bolts.sink import SinkRun
 from anchorbolt.errors import SinkUnavailable, TopologyError

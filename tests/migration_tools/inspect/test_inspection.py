@@ -8,8 +8,7 @@ import pytest
 from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
 from anchorbolt.migration_tools.entries import Codecs, Entry, get_entries, measured, namespace_summaries, scan_entries
 from anchorbolt.serialization import JsonCodec, MsgpackCodec
-from anchorbolt.serialization.codecs import tagged
-from anchorbolt.serialization.serializers import PickleCodec, Serializer, SerializerCodec
+from anchorbolt.serialization.codecs import PickleCodec, Serializer, SerializerCodec, tagged
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing.conformance.base import staged

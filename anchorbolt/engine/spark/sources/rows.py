@@ -11,7 +11,7 @@ from anchorbolt.engine.spark.sources.known import KnownSources, source_name
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.errors import TopologyError
 from anchorbolt.files import Folder
-from anchorbolt.spouts.stream import StreamSpout
+from anchorbolt.spouts.base import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec
 
 CAN_NAME = hasattr(DataStreamReader, "name")
