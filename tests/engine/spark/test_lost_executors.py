@@ -14,6 +14,7 @@ from anchorbolt.errors import InfrastructureLost, WaveFailed, WorkerLost
 from tests.servers.redis_server import RedisServer
 from tests.servers.spark_standalone import SparkStandalone
 from tests.support.programs import ended
+from tests.support.stores import settings_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -97,8 +98,7 @@ def run(
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "numbers.txt").write_text("".join(f"{number}\n" for number in range(20)))
     conf = {
-        "topology.state.provider": "redis",
-        "topology.state.provider.config": {"jedisPoolConfig": {"host": redis.host, "port": redis.port}},
+        **settings_of(redis),
         "topology.checkpoint.location": str(tmp_path / "checkpoint"),
         "topology.message.timeout.secs": 300,
         "topology.max.batch.retries": retries,

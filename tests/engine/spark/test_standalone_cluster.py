@@ -12,6 +12,7 @@ from anchorbolt.state_backends.redis import RedisStateProvider
 from tests.servers.redis_server import RedisServer
 from tests.servers.spark_standalone import SparkStandalone, bare_python
 from tests.support.programs import printed
+from tests.support.stores import settings_of
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = [f"alpha beta w{number} gamma dog w{number % 3}" for number in range(60)]
@@ -149,11 +150,5 @@ def test_by_default_there_is_an_acker_for_each_executor(
 ) -> None:
     job = tmp_path / "ackers.py"
     job.write_text(ACKERS)
-    conf = {
-        "topology.state.provider": "redis",
-        "topology.state.provider.config": {
-            "jedisPoolConfig": {"host": redis_database.host, "port": redis_database.port}
-        },
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-    }
+    conf = settings_of(redis_database) | {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
     assert "ackers and acked: 2 100" in output_of([str(job), cluster.url, json.dumps(conf)], tmp_path, cwd=tmp_path)
