@@ -68,6 +68,9 @@ class Calls(Source):
     def drain(self) -> None:
         self.note("drain")
 
+    def has_run_out(self, held_s: float) -> bool:
+        return not self.in_flight
+
     def close(self, failure: BaseException | None) -> BaseException | None:
         self.note("close")
         return failure
