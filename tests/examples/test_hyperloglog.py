@@ -149,7 +149,7 @@ def open_state(example: Any, redis_database: RedisServer) -> Iterator[Any]:
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 
 
-def test_only_what_the_winner_staged_is_committed_and_only_once(open_state: Any) -> None:
+def test_only_what_the_winner_staged_is_committed_and_only_once(open_state: Any, redis_database: RedisServer) -> None:
     for attempt, visits in ((A, 3), (B, 5)):
         task = open_state(AttemptScope(Fence(1, 1), 0, attempt))
         for number in range(visits):
@@ -163,7 +163,8 @@ def test_only_what_the_winner_staged_is_committed_and_only_once(open_state: Any)
     after = open_state(AttemptScope(Fence(1, 2), 1, C, 0, A))
     assert (after.visits("/"), after.visitors("/")) == (3, 3)
     driver.drop_attempts(Fence(1, 3))
-    assert leftovers(driver._client) == []
+    with redis_database.client() as client:
+        assert leftovers(client) == []
 
 
 def test_a_late_call_of_an_older_driver_changes_nothing(open_state: Any) -> None:
