@@ -16,6 +16,8 @@ from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import counted, shortened
 
+_FIRST = itemgetter(0)
+
 
 class Committer:
     """Marks the class of a bolt whose `finish_batch` is called in the commit phase, in the order of the batches.
@@ -67,9 +69,6 @@ class BaseBatchBolt(Bolt):
 
 class BaseTransactionalBolt(BaseBatchBolt):
     """A `BaseBatchBolt`, under its name in Storm's transactional topologies."""
-
-
-_FIRST = itemgetter(0)
 
 
 class BatchOutputCollector(OutputCollector):

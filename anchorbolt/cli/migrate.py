@@ -34,6 +34,33 @@ if TYPE_CHECKING:
 
 _login = partial(typer.Option, show_default=False, rich_help_panel="Login and encryption")
 
+EXIT_CODES = (
+    "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
+    "was refused, or Redis failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
+)
+
+_with_exit_code = partial(
+    with_exit_code,
+    interrupted="interrupted: steps that are not reported as done were not done; run the command again to finish",
+    failed={"done": False},
+)
+
+app = App("Move state between stores and formats.")
+
+Namespaces = Annotated[
+    list[str],
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        show_default=False,
+        help="A namespace, <component>-<task>. May be repeated. Its hash NAME$prepare is converted with it; NAME$txid "
+        "is not changed.",
+    ),
+]
+
+_SET_HELP = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
+
 
 @dataclass(frozen=True, repr=False)  # a `repr` would show the password
 class RedisOptions:
@@ -121,34 +148,6 @@ def with_redis_options(command: Callable[..., int]) -> Callable[..., int]:
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {}
     return with_options
-
-
-EXIT_CODES = (
-    "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
-    "was refused, or Redis failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
-)
-
-_with_exit_code = partial(
-    with_exit_code,
-    interrupted="interrupted: steps that are not reported as done were not done; run the command again to finish",
-    failed={"done": False},
-)
-
-app = App("Move state between stores and formats.")
-
-Namespaces = Annotated[
-    list[str],
-    typer.Option(
-        "--namespace",
-        "-n",
-        metavar="NAME",
-        show_default=False,
-        help="A namespace, <component>-<task>. May be repeated. Its hash NAME$prepare is converted with it; NAME$txid "
-        "is not changed.",
-    ),
-]
-
-_SET_HELP = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
 
 
 @app.command("base64-to-binary", epilog=EXIT_CODES)

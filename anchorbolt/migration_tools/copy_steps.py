@@ -29,6 +29,12 @@ _SLICE_BYTES = 4 << 20
 _SLICE_ENTRIES = 1000
 _HASH_BYTES = 16
 
+_CODECS: dict[str, Codec] = {
+    older_header(f"keys {codec.header}, "): codec for codec in (MsgpackKeyCodec(), JsonKeyCodec())
+}
+
+Page = list[tuple[bytes, bytes]]
+
 
 @dataclass(frozen=True)
 class Digest:
@@ -186,13 +192,6 @@ def moved(source: StateProvider, target: StateProvider, what: str) -> MigrationR
         f"{target.describe()}, so that no run can start there. Stop the run, delete the copied namespaces, and copy "
         "again."
     )
-
-
-_CODECS: dict[str, Codec] = {
-    older_header(f"keys {codec.header}, "): codec for codec in (MsgpackKeyCodec(), JsonKeyCodec())
-}
-
-Page = list[tuple[bytes, bytes]]
 
 
 class Rewriting(NamedTuple):

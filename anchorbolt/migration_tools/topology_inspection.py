@@ -35,6 +35,7 @@ from anchorbolt.util.messages import shortened
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3
+_SHOWN_METADATA = 1000  # characters
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,6 @@ def known_namespaces(record: DecisionRecord, prefix: str) -> set[str]:
         for index in range(count)
     }
     return tasks | set(record.namespaces)
-
-
-_SHOWN_METADATA = 1000  # characters
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Protocol
 from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave, RecoveryReport
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.store_watch import StoreWatch
@@ -76,7 +75,7 @@ class ObservedRun:
             runner.spouts.rich.have_told(self.figures.add_of_spout)
         self.state_sizes = SizeMeter(plan)
         self._changed_attributes = ChangedAttributes(plan)
-        self._masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
+        self._masking = plan.masking
         self._history: HistoryWriter | None = None
 
     def recovered(self, folder: Folder | None) -> None:
@@ -98,7 +97,8 @@ class ObservedRun:
     def ended(self) -> None:
         """Note that the run has ended."""
         run, txid = self.run, self._checkpoints.record.txid
-        self._record(end_record(run.recovery.generation, txid, run.status.value, run.failure, time.time()))
+        status, masking = run.status.value, self._masking
+        self._record(end_record(run.recovery.generation, txid, status, run.failure, time.time(), masking))
 
     def close(self) -> None:
         """Measure and write nothing any more."""

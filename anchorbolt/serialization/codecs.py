@@ -22,8 +22,21 @@ from anchorbolt.util.keys import OF_ONE_FORM, canonical_key
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.plain import plain
 
+V = TypeVar("V")
+
 MAX_DEPTH = 64
 """The maximum nesting of a JSON value; msgpack has its own limit of 511."""
+
+FIRST_VERSION = 1
+LAST_VERSION = 65_535
+
+# msgpack never uses the byte 0xC1, and no UTF-8 text, so no JSON, begins with it.
+_TAG = b"\xc1v"
+_TAG_BYTES = len(_TAG) + 2
+
+_PICKLE = b"p"  # the first byte of our pickles; different from the first byte of a schema version's tag
+_PICKLE_HEAD = len(_PICKLE) + 4
+_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 
 class Codec(ABC):
@@ -138,14 +151,6 @@ def _json_members(value: Any, depth: int) -> Any:
     )
 
 
-FIRST_VERSION = 1
-LAST_VERSION = 65_535
-
-# msgpack never uses the byte 0xC1, and no UTF-8 text, so no JSON, begins with it.
-_TAG = b"\xc1v"
-_TAG_BYTES = len(_TAG) + 2
-
-
 @dataclass(frozen=True)
 class Schema:
     """The current schema of a bolt's values, and the function that converts older values."""
@@ -171,13 +176,6 @@ def untagged(data: bytes) -> tuple[int, bytes]:
     if len(data) < _TAG_BYTES or version < FIRST_VERSION:
         raise SerializationError(f"{len(data)} bytes have the tag of a schema version, but none follows")
     return version, data[_TAG_BYTES:]
-
-
-V = TypeVar("V")
-
-_PICKLE = b"p"  # the first byte of our pickles; different from the first byte of a schema version's tag
-_PICKLE_HEAD = len(_PICKLE) + 4
-_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 
 class Serializer(ABC, Generic[V]):

@@ -17,6 +17,7 @@ from anchorbolt.errors import SerializationError
 from anchorbolt.streams.tuple import Item
 
 Ids = NDArray[np.uint64]
+Roots = NDArray[np.uint64]
 
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # odd factors of splitmix64's finaliser
 _END = 1 << 64
@@ -71,9 +72,6 @@ class IdSource:
         base = self._next
         self._next = (base + count) % _END
         return base
-
-
-Roots = NDArray[np.uint64]
 
 
 class Lineage:

@@ -1,6 +1,6 @@
 """Collects one task's additions to the tuple trees of a wave, while it acks and fails tuples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from anchorbolt.streams.lineage import IdSource, Lineage, Roots, lineage_of, num
 from anchorbolt.streams.tuple import ACKED, Item, TrackedTuple
 from anchorbolt.tracking.contributions import Contributions
 from anchorbolt.tracking.verdict import Failure
-from anchorbolt.util.messages import printable
+from anchorbolt.util.messages import bounded, printable
 
+_REASON_CHARACTERS = 4_000  # of the text that a bolt gave a failure
 _FEW_WAITING = 4_096  # up to this many waiting tuples, searching them for settled ones does not pay
 
 
@@ -26,7 +27,14 @@ class TaskTracker:
     """
 
     def __init__(
-        self, component: str, task_index: int, task_id: int, *, counts: bool, most_tracebacks: int = 0
+        self,
+        component: str,
+        task_index: int,
+        task_id: int,
+        *,
+        counts: bool,
+        most_tracebacks: int = 0,
+        mask: Callable[[str], str] = str,
     ) -> None:
         """Create it.
 
@@ -36,7 +44,9 @@ class TaskTracker:
             task_id: Id of the task.
             counts: False to note only which trees fail, for a topology where no tree stays open.
             most_tracebacks: How many failures of a round may keep a traceback.
+            mask: Removes secrets from the reasons of failures, before they are cut.
         """
+        self._mask = mask
         self._most_tracebacks = most_tracebacks
         self._counts = counts
         self.keeps_failures = False
@@ -122,9 +132,10 @@ class TaskTracker:
         number = number_of(id)
         return any((number - base) % (1 << 64) < size for base, size in self._blocks)
 
-    def fail(self, anchor: Anchor, reason: str) -> None:
-        """Fail all trees of a tuple."""
+    def fail(self, anchor: Anchor, reason: str, most: int = _REASON_CHARACTERS) -> None:
+        """Fail all trees of a tuple. `most` characters of the reason are kept."""
         self.failed += 1
+        reason = bounded(self._mask(reason), most)
         for root in roots_of([anchor]):
             self._news.fail(root, self._component, self._task_index, reason)
             if self.keeps_failures and root not in self.failures:

@@ -15,6 +15,7 @@ from anchorbolt.cli.exit_codes import STATE_REFUSED
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.records import End
 from anchorbolt.observe.history.segments import read_history
 from anchorbolt.run.start import RunStart
 from anchorbolt.testing import FeederSpout
@@ -112,8 +113,8 @@ def test_a_fenced_run_says_so(start: Start, quiet: bool) -> None:
     newer.command.wait_for("recovery: ")
     older.say_within_3_s(lambda now: not now or now["status"] == "FAILED", lambda metrics: not metrics)
     assert older.command.end() == STATE_REFUSED
-    ends = [each for each in read_history(open_folder(str(older.location))) if each["kind"] == "end"]
-    assert [(each["status"], each["error"]) for each in ends] == [("FAILED", "Fenced")]
+    ends = [each for each in read_history(open_folder(str(older.location))) if isinstance(each, End)]
+    assert [(each.status, each.error) for each in ends] == [("FAILED", "Fenced")]
 
 
 @pytest.mark.thorough

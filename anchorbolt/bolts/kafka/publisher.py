@@ -30,6 +30,7 @@ _log = logging.getLogger("anchorbolt.bolts")
 T = TypeVar("T")
 
 REFRESH_S = 3600.0  # the marker is written again after this time without messages
+_ROWS_READ = 5_000  # at once, from a row group of the outbox
 
 
 class Publisher:
@@ -234,9 +235,6 @@ class Publisher:
                 expected=error.expected,
                 found=error.found,
             ) from None
-
-
-_ROWS_READ = 5_000  # at once, from a row group of the outbox
 
 
 def messages_of(

@@ -5,6 +5,7 @@ import secrets
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, cast
 
 import cloudpickle
@@ -12,6 +13,7 @@ import cloudpickle
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.engine.plan.wiring import Wiring
 from anchorbolt.errors import AnchorboltError, ConfigError
@@ -88,6 +90,11 @@ class ExecutionPlan:
         plan = copy.copy(self)
         plan.wiring, plan.run_id = self.wiring.commit_phase(), f"{self.run_id}-commit"
         return plan
+
+    @cached_property
+    def masking(self) -> Masking:
+        """Removes the secrets of the configuration from a text. Mask before a text is cut."""
+        return Masking([*secrets_in(self.conf), *secrets_in(self.settings)])
 
     @property
     def excludes_failed(self) -> bool:

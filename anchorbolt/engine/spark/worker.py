@@ -165,7 +165,7 @@ def _checkpoint(
         try:
             _registry.handle(plan, checkpoint, task, current)
         except Exception as error:
-            report = TaskReport(task, "", current.fence.seq, failure=as_failure(error, current.txid))
+            report = TaskReport(task, "", current.fence.seq, failure=as_failure(error, current.txid, plan.masking))
             yield _batch([Envelope(0, plan.wiring.driver_level, 0, encode_report(report))])
         ended.add([(task, 0)])
 

@@ -256,7 +256,7 @@ class _BoltTask:
         return self._headers[key]
 
     def _fail(self, error: Exception) -> None:
-        self.report.failure = as_failure(error, self._round.txid)
+        self.report.failure = as_failure(error, self._round.txid, self._plan.masking)
         # The wave will be rolled back, so the task sends nothing more. ROLLBACK still finds the instance.
         if self._instance is not None:
             self._instance.emitter.take()

@@ -35,5 +35,5 @@ def run_commit_task(plan: ExecutionPlan, group: CommitGroup, current: Round, thr
             opened.open(group.winners)
             opened.commit(current.fence, current.txid, group.winners)
     except Exception as error:
-        report.failure = as_failure(error, current.txid)
+        report.failure = as_failure(error, current.txid, plan.masking)
     return [Envelope(0, plan.wiring.driver_level, 0, encode_report(report))]

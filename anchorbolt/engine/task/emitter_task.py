@@ -67,7 +67,7 @@ def run_emitter_task(
         emitter.take()
         if emission is not None:
             emission.metrics.take()  # drop the failed attempt's metrics: the emitter is kept
-        report.failure = as_failure(spout_error(task, "its emitter", error), current.txid)
+        report.failure = as_failure(spout_error(task, "its emitter", error), current.txid, plan.masking)
         emitter.give_up()
     report.source_ms = (perf_counter() - started) * 1000
     emitter.report(report)

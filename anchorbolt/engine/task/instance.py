@@ -120,6 +120,7 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
             plan.wiring.task_id(task),
             counts=plan.wiring.ackers > 0,
             most_tracebacks=plan.settings.most_dead_letters,
+            mask=plan.masking.text,
         )
     bolt = plan.unpickle_bolt(component)
     emitter = Emitter(plan, task, tracker)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt import errors
 from anchorbolt.checkpoint.ports import Others, Round, TaskKey
-from anchorbolt.config.masking import Masking, secrets_in
+from anchorbolt.config.masking import Masking
 from anchorbolt.engine.task.executors.wrapped_bolts import TaskOutcome
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.metrics.registry import Measured
@@ -110,16 +110,15 @@ class TaskReport:
 
 
 def reported_error(plan: ExecutionPlan, at: float, text: str) -> ReportedError:
-    """Return an error to send to the driver. Secrets are masked before the text is cut: a half secret would remain."""
-    masking = Masking([*secrets_in(plan.conf), *secrets_in(plan.settings)])
-    return ReportedError(at, masking.without_secrets(text)[:_REPORTED_LIMIT])
+    """Return an error to send to the driver."""
+    return ReportedError(at, plan.masking.text(text)[:_REPORTED_LIMIT])
 
 
-def as_failure(error: Exception, txid: int) -> AnchorboltError:
+def as_failure(error: Exception, txid: int, masking: Masking) -> AnchorboltError:
     """Convert an exception to one of Anchorbolt's errors that can be sent to the driver.
 
     A user's subclass becomes its nearest base class in Anchorbolt, because the driver may not be able to import it.
-    Long texts are cut. Any other exception is a fault of Anchorbolt.
+    Secrets are masked, then long texts are cut. Any other exception is a fault of Anchorbolt.
     """
     if not isinstance(error, AnchorboltError):
         text = "".join(traceback.format_exception(error))
@@ -129,7 +128,7 @@ def as_failure(error: Exception, txid: int) -> AnchorboltError:
     kind: type[AnchorboltError] = next(each for each in _ERRORS if isinstance(error, each))
     plain = kind.__new__(kind)
     plain.__dict__.update(
-        (name, bounded(value, _TEXT_LIMIT) if isinstance(value, str) else value)
+        (name, bounded(masking.text(value), _TEXT_LIMIT) if isinstance(value, str) else value)
         for name, value in error.__dict__.items()
         if isinstance(value, str | int | None)
     )

@@ -31,9 +31,6 @@ REPLAYING_TASK = 1_000_000
 """The index of a spout's task that replays dead letters."""
 
 
-_REASON_CHARACTERS = 4_000
-
-
 class SourceRows(NamedTuple):
     """Rows of a source, for one stream."""
 
@@ -78,7 +75,11 @@ def run_spout_task(
         from anchorbolt.tracking.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
         tracker = TaskTracker(
-            component, index, plan.wiring.task_id((component, index)) if is_rich else 0, counts=plan.wiring.ackers > 0
+            component,
+            index,
+            plan.wiring.task_id((component, index)) if is_rich else 0,
+            counts=plan.wiring.ackers > 0,
+            mask=plan.masking.text,
         )
         tracker.keeps_failures = current.isolates
     emitter = Emitter(plan, (component, index), tracker)
@@ -149,9 +150,9 @@ def run_spout_task(
             txid=current.txid,
         )
         refused.found_late = True
-        report.failure = as_failure(refused, current.txid)
+        report.failure = as_failure(refused, current.txid, plan.masking)
     except Exception as error:
-        report.failure = as_failure(error, current.txid)
+        report.failure = as_failure(error, current.txid, plan.masking)
         report.failure.found_late = is_sending
     if report.failure is not None:
         emitter.give_up()
@@ -235,7 +236,7 @@ def sendable_rows(
             if failing is None or item == ():
                 kind = TopologyError if isinstance(error, TopologyError) else UnsupportedValue
                 raise kind(f"{problem} It is in the tuple {shortened(row, 200)}.") from error
-            failing.fail(TupleHandle(0, 0, item), printable(problem)[:_REASON_CHARACTERS])
+            failing.fail(TupleHandle(0, 0, item), printable(problem))
             continue
         kept.append(row)
         if kept_items is not None:

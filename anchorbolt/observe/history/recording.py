@@ -10,6 +10,7 @@ from msgspec import structs
 
 from anchorbolt.checkpoint.coordinator import FAILURES_KEPT, RecoveryReport
 from anchorbolt.checkpoint.current_wave import FailedRound
+from anchorbolt.config.masking import Masking
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.wave_report import PHASES, WaveReport
 from anchorbolt.engine.task.messages import TaskReport
@@ -75,12 +76,16 @@ def start_record(recovery: RecoveryReport, graph: Graph, at: float) -> Start:
     return record if len(encoded(record)) <= MOST_BYTES else structs.replace(record, graph=None)
 
 
-def end_record(generation: int, txid: int, status: str, failure: BaseException | None, at: float) -> End:
+def end_record(
+    generation: int, txid: int, status: str, failure: BaseException | None, at: float, masking: Masking
+) -> End:
     """Return the record of the end of a run; `txid` is the last committed one."""
     record = End(at=at, generation=generation, txid=txid, status=status)
     if failure is None:
         return record
-    return structs.replace(record, error=type(failure).__name__, failure=bounded(str(failure), _MOST_TEXT))
+    return structs.replace(
+        record, error=type(failure).__name__, failure=bounded(masking.text(str(failure)), _MOST_TEXT)
+    )
 
 
 def wave_record(

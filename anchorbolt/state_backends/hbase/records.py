@@ -9,6 +9,9 @@ from anchorbolt.state_backends.hbase.layout import DATA, METADATA, NAMESPACES_RO
 from anchorbolt.state_backends.hbase.table import HBaseTable
 
 _TRIES = 100
+_SWEPT_VERSIONS = 8
+_OVERLAY_BYTES = 64 << 20
+_Updates = dict[bytes, bytes | None]
 
 
 class MetadataSnapshot(NamedTuple):
@@ -83,12 +86,6 @@ class MetadataCell:
             "drivers of this topology but one",
             namespace=namespace,
         )
-
-
-_SWEPT_VERSIONS = 8
-_OVERLAY_BYTES = 64 << 20
-
-_Updates = dict[bytes, bytes | None]
 
 
 class StagedRows:

@@ -6,7 +6,8 @@ multiply.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import redis
 from redis.backoff import NoBackoff
@@ -15,9 +16,16 @@ from redis.retry import Retry
 
 from anchorbolt.config.providers import RedisClusterSettings, RedisLogin, RedisSettings
 
+_Address = TypeVar("_Address", bound="RedisAddress")
+
 
 class RedisAddress(RedisLogin, ABC):
     """The common part of a server's and a cluster's address. The `repr` shows no password."""
+
+    @classmethod
+    def of(cls: type[_Address], settings: RedisLogin) -> _Address:
+        """Return the address in these settings, which may have more fields."""
+        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
     def root(self, namespace: str) -> str:
         """Return the name of a namespace's data key, the prefix of all its keys."""

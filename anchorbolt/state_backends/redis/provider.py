@@ -89,7 +89,7 @@ class RedisStateProvider(RedisSettings, RedisProvider):
 
     @property
     def address(self) -> RedisServer:
-        return RedisServer(**vars(self))
+        return RedisServer.of(self)
 
 
 @dataclass(frozen=True)
@@ -115,4 +115,4 @@ class RedisClusterStateProvider(RedisClusterSettings, RedisProvider):
 
     @property
     def address(self) -> RedisCluster:
-        return RedisCluster(**vars(self))
+        return RedisCluster.of(self)

@@ -21,6 +21,9 @@ from anchorbolt.errors import SerializationError, UnsupportedJavaClass
 from anchorbolt.storm.kryo.values import CYCLE, NULL, JavaValue
 
 _LAST_OF_ASCII = re.compile(rb"[\x80-\xff]")
+MAX_DEPTH = 64  # of nested objects
+_MORE_OBJECTS_THAN_BYTES = 100_000
+_LONGEST_NAME = 300
 
 
 class ByteReader:
@@ -143,11 +146,6 @@ class ByteReader:
             self.fail("a string with a character that is not of UTF-16")
         # Joins each pair of surrogates into one character.
         return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
-MAX_DEPTH = 64  # of nested objects
-_MORE_OBJECTS_THAN_BYTES = 100_000
-_LONGEST_NAME = 300
 
 
 Reader: TypeAlias = "Callable[[ObjectReader, str], JavaValue | None]"

@@ -18,6 +18,7 @@ import pyspark
 import pytest
 
 from anchorbolt.files import open_folder
+from anchorbolt.observe.history.records import End, Start, Wave
 from anchorbolt.observe.history.segments import read_history
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from tests.cli.command import ROOT, Command, run_arguments, wait_until
@@ -167,8 +168,8 @@ def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is
     command = start("project.jobs.word_count:topology", "--until-empty")
     assert command.end() == 0, repr(command)
     records = list(read_history(open_folder(f"{directory}/anchorbolt-data/word-count/checkpoint")))
-    assert [record["kind"] for record in records] == ["start", *["wave"] * FILES, "end"]
-    assert sum(sum(record["executed"].values()) for record in records[1:-1]) > 0
+    assert [type(record) for record in records] == [Start, *[Wave] * FILES, End]
+    assert sum(sum(record.executed.values()) for record in records if isinstance(record, Wave)) > 0
     assert counted(directory) == expected(directory)
     printed = command.out.splitlines()
     assert re.fullmatch(r"anchorbolt \S+: word-count on Spark \S+, local\[2\]", printed[0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -138,6 +139,15 @@ def test_storages_of_a_process_share_connections_and_the_last_one_closes_them(st
         assert len(client.client_list()) == 2
         storages[-1].close()
         wait_until(lambda: len(client.client_list()) == 1, "Redis to see that the connection is closed")
+
+
+def test_a_provider_of_ones_own_may_have_more_settings(redis_database: RedisServer) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Mine(RedisStateProvider):
+        region: str = "eu"
+
+    with closing(Mine(redis_database.host, redis_database.port).open(NS)) as storage:
+        assert storage.claim() == Fence(1, 0)
 
 
 def test_threads_do_not_get_each_others_answers(redis_provider: RedisStateProvider) -> None:

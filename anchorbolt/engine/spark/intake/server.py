@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from anchorbolt.checkpoint.ports import Round
+from anchorbolt.config.masking import Masking
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.intake.client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
 from anchorbolt.engine.task.messages import as_failure
@@ -29,6 +30,7 @@ from anchorbolt.transactional.batches.metadata import LARGEST_METADATA
 
 _log = logging.getLogger("anchorbolt.engine")
 
+_NO_MASKING = Masking(())  # of errors for a task, which masks them in its report
 _SECRET_BYTES = 32
 
 
@@ -240,4 +242,4 @@ class BatchServer(WorkerServer):
                 self._driver.tell(current, task, told)
                 yield pack([True, None])
         except AnchorboltError as error:
-            yield pack([False, pickle.dumps(as_failure(error, txid))])
+            yield pack([False, pickle.dumps(as_failure(error, txid, _NO_MASKING))])

@@ -21,12 +21,9 @@ from anchorbolt.files import Folder, join
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple_batch import TupleBatch
-from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
     from anchorbolt.tracking.task_tracker import TaskTracker
-
-_REASON_CHARACTERS = 4_000  # of the reason of a failure
 
 
 class SinkExecutor(WrappedBolt):
@@ -104,7 +101,7 @@ class SinkExecutor(WrappedBolt):
             tup = tuples[position]
             if self._tracker is None or not self.isolates or tup.roots == ():
                 raise self._columns.error(refusal, repr(tup)) from error
-            self._tracker.fail(tup, bounded(refusal.reason, _REASON_CHARACTERS))
+            self._tracker.fail(tup, refusal.reason)
         return refusals
 
     def _write(self, table: Any) -> None:

@@ -8,7 +8,7 @@ from anchorbolt.errors import StateError
 from anchorbolt.streams.tuple import FAILED, TrackedTuple
 from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.tracking.task_tracker import TaskTracker
-from anchorbolt.util.messages import bounded, user_traceback
+from anchorbolt.util.messages import user_traceback
 
 _TRACEBACK_CHARACTERS = 64_000  # for only a few failures of a round, see `TaskTracker.wants_traceback`
 _REASON_CHARACTERS = 4_000  # of the text that a bolt gave a failure
@@ -100,15 +100,16 @@ class TrackedExecution:
         if isinstance(error, ReportedFailedException):
             collector.report_error(error)
             collector.failures_reported += 1
-        self._tracker.fail(tup, self._reason(error))
+        self._tracker.fail(tup, *self._reason(error))
         if not tup.status:
             if tup.roots == ():
                 collector.fail(tup)
             tup.status = FAILED
 
-    def _reason(self, error: Exception | SystemExit) -> str:
+    def _reason(self, error: Exception | SystemExit) -> tuple[str, int]:
+        """Return the reason of a failure, and how many of its characters are kept."""
         if isinstance(error, FailedException):
-            return bounded(f"{type(error).__name__}: {error}", _REASON_CHARACTERS)
+            return f"{type(error).__name__}: {error}", _REASON_CHARACTERS
         if self._tracker.wants_traceback:
-            return bounded(user_traceback(error), _TRACEBACK_CHARACTERS)
-        return bounded(f"{type(error).__name__}: {error}", _FEW_CHARACTERS)
+            return user_traceback(error), _TRACEBACK_CHARACTERS
+        return f"{type(error).__name__}: {error}", _FEW_CHARACTERS
