@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.bolts import ParquetSink
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.custom_states import CountInCustom
 from tests.engine.jobs import CountWords, SplitSentence, text_spout, write_lines

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config import load_conf
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.provider_factory import provider_from

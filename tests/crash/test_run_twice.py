@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.faults.injection import Fault, FaultAction
-from anchorbolt.faults.points import FaultPoint
+from anchorbolt.testing import Fault, FaultAction, FaultPoint
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun

@@ -11,6 +11,7 @@ from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.docs.pages import Page
 from tests.servers.redis_server import RedisServer
+from tests.support.stores import settings_of
 
 SECTION = "What sets it apart"
 BE_AND_NOT_OR_TO = {"A26265": "02", "A36E6F74": "01", "A26F72": "01", "A2746F": "02"}  # as msgpack
@@ -51,9 +52,7 @@ def test_sqlite_and_our_own_command_read_the_counts(tmp_path: Path, monkeypatch:
 
 
 def test_redis_cli_reads_the_counts(tmp_path: Path, redis_database: RedisServer) -> None:
-    address = {"host": redis_database.host, "port": redis_database.port}
-    conf = {"topology.state.provider": "redis", "topology.state.provider.config": {"jedisPoolConfig": address}}
-    count_words_of_the_readme(conf)
+    count_words_of_the_readme(settings_of(redis_database))
     client = shutil.which("redis-cli")
     if client is None:
         pytest.skip("there is no redis-cli beside this Redis")

@@ -10,10 +10,9 @@ from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.errors import FaultInjected, StateRegressed
 from anchorbolt.state_backends import AttemptState, State
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.state_backends.state import AttemptScope
-from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import TopologyContext, Tuple
 
 
 def write(path: Path, content: dict[str, Any]) -> None:

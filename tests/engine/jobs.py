@@ -17,11 +17,8 @@ from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.spouts import Spout, StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
-from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology import TopologyBuilder
-from anchorbolt.topology.graph import Topology
+from anchorbolt.streams import OutputFieldsDeclarer, TopologyContext, Tuple
+from anchorbolt.topology import Topology, TopologyBuilder
 
 NO_RETRIES = {"topology.max.batch.retries": 0}
 BEFORE_THE_DECISION = [*FaultPoint][: [*FaultPoint].index(FaultPoint.DECIDED)]

@@ -1,15 +1,12 @@
 """What `tests/support/no_skips_in_ci.py` makes of a skipped test, seen in a pytest of its own."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.thorough
+from tests.support.programs import ended
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.thorough
 
 SKIP = "pytest.skip('no such machine')"
 
@@ -30,14 +27,7 @@ def test_only_a_marked_test_may_be_skipped(tmp_path: Path, plugin: bool, source:
     (tmp_path / "test_it.py").write_text(f"import pytest\n{source}\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = optional_in_ci\n")
     options = ["-p", "tests.support.no_skips_in_ci"] if plugin else []
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    result = ended("-m", "pytest", "-q", "-p", "no:cacheprovider", *options, cwd=tmp_path)
     if may_be_skipped:
         assert result.returncode == pytest.ExitCode.OK
     else:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.config.secret import Secret
+from anchorbolt.config import Secret
 from tests.cli.command import ROOT, Command
 from tests.servers.postgres_server import PostgresServer
 

@@ -1,8 +1,6 @@
 """The custom state of `examples/hyperloglog`: on both engines, under kills, against sketches made in one go."""
 
-import os
 import random
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -23,6 +21,7 @@ from tests.engine.jobs import finished, write_lines
 from tests.examples.conftest import ROOT
 from tests.servers.redis_server import DURABLE, RedisServer
 from tests.support.certificates import Certificates
+from tests.support.programs import printed
 
 EXAMPLE = ROOT / "examples" / "hyperloglog"
 CONFIG = "topology.state.provider.config"
@@ -93,19 +92,10 @@ def test_on_the_local_cluster_it_equals_sketches_made_in_one_go(
 
 
 def test_the_documented_command_for_one_process_prints_every_page(redis_database: RedisServer, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE / "job.py")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HYPERLOGLOG_PORT": str(redis_database.port)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    shown = printed(EXAMPLE / "job.py", cwd=tmp_path, HYPERLOGLOG_PORT=str(redis_database.port))
     lines = [line for file in (EXAMPLE / "in").glob("*.txt") for line in file.read_text().splitlines()]
     counts = Counter(line.split()[0] for line in lines)
-    assert [line.partition(" by about")[0] for line in done.stdout.splitlines()] == [
+    assert [line.partition(" by about")[0] for line in shown.splitlines()] == [
         f"{page}: {count} visits" for page, count in sorted(counts.items())
     ]
 
@@ -159,7 +149,7 @@ def open_state(example: Any, redis_database: RedisServer) -> Iterator[Any]:
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 
 
-def test_only_what_the_winner_staged_is_committed_and_only_once(open_state: Any) -> None:
+def test_only_what_the_winner_staged_is_committed_and_only_once(open_state: Any, redis_database: RedisServer) -> None:
     for attempt, visits in ((A, 3), (B, 5)):
         task = open_state(AttemptScope(Fence(1, 1), 0, attempt))
         for number in range(visits):
@@ -173,7 +163,8 @@ def test_only_what_the_winner_staged_is_committed_and_only_once(open_state: Any)
     after = open_state(AttemptScope(Fence(1, 2), 1, C, 0, A))
     assert (after.visits("/"), after.visitors("/")) == (3, 3)
     driver.drop_attempts(Fence(1, 3))
-    assert leftovers(driver._client) == []
+    with redis_database.client() as client:
+        assert leftovers(client) == []
 
 
 def test_a_late_call_of_an_older_driver_changes_nothing(open_state: Any) -> None:

@@ -1,8 +1,5 @@
 """`examples/order_join` and `examples/batch_sums`: bolts that ack in later waves, by handles in their state."""
 
-import os
-import subprocess
-import sys
 import threading
 from collections import defaultdict, deque
 from pathlib import Path
@@ -17,9 +14,10 @@ from anchorbolt.testing import CrashRunner, Fault, FaultPoint, LocalCluster, Man
 from tests.cli.command import wait_until
 from tests.docs.pages import Page
 from tests.engine.jobs import finished
-from tests.examples.conftest import EXAMPLES, ROOT, LoadJob
+from tests.examples.conftest import EXAMPLES, LoadJob
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, QueueSpout, RichBolt
+from tests.support.programs import printed
 
 QUEUES: defaultdict[str, deque[tuple[Any, Any]]] = defaultdict(deque)  # by spout: message ids and values
 DIES = threading.Event()
@@ -164,17 +162,8 @@ def _all_new(batch: dict[int, tuple[bytes, int]], before: dict[int, tuple[bytes,
 
 @pytest.mark.parametrize("example", ["order_join", "batch_sums"])
 def test_the_documented_command_for_one_process_prints_what_the_readme_shows(example: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / example / "job.py")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
     [shown] = [block.text for block in Page(f"examples/{example}/README.md").blocks if block.language == "text"]
-    assert (done.returncode, done.stdout) == (0, shown), done.stderr
+    assert printed(EXAMPLES / example / "job.py", cwd=tmp_path) == shown
 
 
 @pytest.mark.thorough

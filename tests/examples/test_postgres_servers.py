@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from anchorbolt.config.secret import Secret
+from anchorbolt.config import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, Fenced, StateCorrupted, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.config import Secret
 from anchorbolt.errors import ConfigError
 from anchorbolt.files import WorkerLocations
 from anchorbolt.files.hadoop_settings import store_of
 from anchorbolt.files.stores import Store, open_store
-from anchorbolt.util.secret import Secret
 
 Settings = Mapping[str, str]
 

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from anchorbolt.cli.main import app
 from anchorbolt.errors import TopologyError
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
+from anchorbolt.faults.points import PointReached, observe
 from anchorbolt.spouts import BaseRichSpout
-from anchorbolt.testing import FeederSpout, LocalCluster
+from anchorbolt.testing import FaultPoint, FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import Fields, RichBolt, StatefulBolt
 

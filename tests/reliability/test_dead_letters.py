@@ -11,7 +11,7 @@ import redis
 
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config import load_conf
 from anchorbolt.engine import SparkCluster
 from anchorbolt.errors import BoltError, SinkUnavailable
 from anchorbolt.spouts import StreamSpout
@@ -21,6 +21,7 @@ from anchorbolt.util.retry import NO_RETRY
 from tests.engine.jobs import chain, finished, kept_in
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt, letters_in
 from tests.servers.redis_server import RedisServer
+from tests.support.stores import config_of
 
 
 class Checks(RichBolt):
@@ -288,8 +289,7 @@ def test_what_fails_without_the_other_half_of_a_wave_is_no_dead_letter(spark: An
 
 def test_a_redis_stream_gets_each_dead_letter_once(redis_server: RedisServer) -> None:
     key = f"dead-{uuid4().hex}"
-    config = {"jedisPoolConfig": {"port": redis_server.port}}
-    conf = {"topology.dead.letter": f"redis-stream:{key}", "topology.state.provider.config": config}
+    conf = {"topology.dead.letter": f"redis-stream:{key}", "topology.state.provider.config": config_of(redis_server)}
     batches = [[("a",), ("raise 1",), ("raise 2",)], [("raise 3",)]]
     finished(checking(FeederSpout(["word"], batches)), conf)
     with redis.Redis(port=redis_server.port) as client:

@@ -8,7 +8,7 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, FailedException
 from anchorbolt.errors import BoltError
-from anchorbolt.streams.declaration import CustomStreamGrouping
+from anchorbolt.streams import CustomStreamGrouping
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import finished

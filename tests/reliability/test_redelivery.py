@@ -15,7 +15,7 @@ from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.cli.main import app
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.testing.conformance.base import entries
@@ -23,6 +23,7 @@ from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.tracking.redelivery import Redelivery
 from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, told
+from tests.support.stores import settings_of
 
 
 class Forgetful(QueueSpout):
@@ -117,7 +118,7 @@ def test_messages_that_a_source_knows_of_leave_the_record_if_the_spout_can_ack_t
     tasks: int, acks: bool, kept: list[int], tmp_path: Path
 ) -> None:
     provider = SqliteStateProvider(tmp_path)
-    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    conf = settings_of(tmp_path)
     restart(deque((number, ("a",)) for number in range(5)))
     with pytest.raises(SpoutError):
         finished(counting(DiesOnceItsSourceKnows("word")), conf)
@@ -148,7 +149,7 @@ def test_the_record_names_ackers_from_the_start_on_so_that_a_successor_with_fewe
         def open(self, *_: Any) -> None:
             raise ConnectionError("no source")
 
-    config = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    config = settings_of(tmp_path)
     cluster, provider = LocalCluster(), SqliteStateProvider(tmp_path)
 
     def ackers_after(spout: QueueSpout, number: int) -> int:
@@ -192,7 +193,7 @@ def test_trees_that_are_open_at_a_restart_complete_in_the_next_run_with_any_numb
 
 
 def test_the_open_trees_of_an_acker_are_shown_like_any_state(tmp_path: Path) -> None:
-    config = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    config = settings_of(tmp_path)
     MESSAGES.append((1, ("x", 1)))
     conf = tmp_path / "conf.json"
     conf.write_text(json.dumps(config))
@@ -219,7 +220,7 @@ def test_open_trees_of_a_spout_without_stable_ids_end_with_their_driver(tmp_path
             if handles and handles[0].reports:
                 raise ConnectionError("the driver dies")
 
-    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    conf = settings_of(tmp_path)
     cluster, handles = LocalCluster(clock=ManualClock()), list[RunHandle]()
     restart(deque([(1, ("x", 1)), (2, ("y", 2))]))
     handles.append(cluster.submit(joining(Dies("id", "value")), conf))

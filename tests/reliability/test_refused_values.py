@@ -9,7 +9,7 @@ import pytest
 
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.errors import BoltError, UnsupportedValue
-from anchorbolt.streams.declaration import CustomStreamGrouping
+from anchorbolt.streams import CustomStreamGrouping
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import BasicBolt, StatefulBolt, chain, finished

@@ -17,7 +17,7 @@ from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.cli.main import app
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.errors import ConfigError, SinkUnavailable
@@ -29,6 +29,7 @@ from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import chain
 from tests.reliability.jobs import MESSAGES, Count, QueueSpout, RichBolt, letters_in
 from tests.servers.redis_server import RedisServer
+from tests.support.stores import config_of, settings_of
 
 
 class FailsWhile(RichBolt):
@@ -72,13 +73,6 @@ def configured(tmp_path: Path, dead: str, provider: Mapping[str, Any]) -> dict[s
     }
 
 
-def in_sqlite(tmp_path: Path) -> Mapping[str, Any]:
-    return {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-    }
-
-
 def listed(*arguments: str) -> list[tuple[int, list[Any]]]:
     shown = CliRunner().invoke(app, ["dead-letters", "list", "--json", *arguments])
     assert shown.exit_code == 0
@@ -96,7 +90,7 @@ def replayed(*arguments: str) -> int:
 )
 def test_a_replayed_letter_that_fails_again_is_a_letter_again(word: str, kind: str, tmp_path: Path) -> None:
     dead = str(tmp_path / "dead")
-    conf = configured(tmp_path, dead, in_sqlite(tmp_path))
+    conf = configured(tmp_path, dead, settings_of(tmp_path / "state"))
     (tmp_path / "poisoned").touch()
     if kind == "feeder":
         spout: Any = FeederSpout(["word"], [[("raise",), ("a",)]])
@@ -123,7 +117,7 @@ def test_a_replay_feeds_dead_letters_back_in_once(engine: str, request: pytest.F
     MESSAGES.extend([(1, ("b",)), (2, ("raise b",))])
     poisoned, dead = tmp_path / "poisoned", tmp_path / "dead"
     poisoned.touch()
-    conf = configured(tmp_path, str(dead), in_sqlite(tmp_path))
+    conf = configured(tmp_path, str(dead), settings_of(tmp_path / "state"))
     feeder = FeederSpout(["word"], [[("a",), ("raise a",)]])
 
     def run_both() -> RunHandle:
@@ -180,10 +174,7 @@ def test_letters_that_were_replayed_are_known_by_a_run_after_one_that_does_not_l
 
 def test_letters_in_a_redis_stream_are_listed_and_replayed(redis_server: RedisServer, tmp_path: Path) -> None:
     key = f"dead-{uuid4().hex}"
-    provider = {
-        "topology.state.provider": "redis",
-        "topology.state.provider.config": {"jedisPoolConfig": {"port": redis_server.port}},
-    }
+    provider = settings_of(redis_server)
     dead = f"redis-stream:{key}"
     conf = configured(tmp_path, dead, provider)
     (tmp_path / "conf.json").write_text(json.dumps(provider))
@@ -206,9 +197,7 @@ def test_letters_in_a_redis_stream_are_listed_and_replayed(redis_server: RedisSe
 
 @pytest.mark.parametrize("kind", ["directory", "redis"])
 def test_a_store_appends_and_replays_repeatably(kind: str, redis_server: RedisServer, tmp_path: Path) -> None:
-    settings = load_conf(
-        {"topology.state.provider.config": {"jedisPoolConfig": {"port": redis_server.port}}}
-    ).settings.provider
+    settings = load_conf({"topology.state.provider.config": config_of(redis_server)}).settings.provider
     place = str(tmp_path / "dead") if kind == "directory" else f"redis-stream:dead-{uuid4().hex}"
     store = letter_store(place, settings)
     assert store is not None
@@ -243,7 +232,7 @@ def test_a_file_of_an_earlier_history_stays_beside_the_new_one(tmp_path: Path) -
 
 
 def test_an_entry_of_an_earlier_history_is_not_taken_for_a_new_one(redis_server: RedisServer) -> None:
-    conf = {"topology.state.provider.config": {"jedisPoolConfig": {"port": redis_server.port}}}
+    conf = {"topology.state.provider.config": config_of(redis_server)}
     store = letter_store(f"redis-stream:dead-{uuid4().hex}", load_conf(conf).settings.provider)
     assert store is not None
     store.append(5, ["old"])
@@ -253,7 +242,7 @@ def test_an_entry_of_an_earlier_history_is_not_taken_for_a_new_one(redis_server:
 
 def test_only_waves_without_a_batch_of_the_query_process_letters_again(tmp_path: Path) -> None:
     dead = str(tmp_path / "dead")
-    conf = configured(tmp_path, dead, in_sqlite(tmp_path))
+    conf = configured(tmp_path, dead, settings_of(tmp_path / "state"))
     (tmp_path / "poisoned").touch()
     MESSAGES.append((1, ("fail",)))
     run(LocalCluster(), QueueSpout("word"), conf)
@@ -277,6 +266,6 @@ def test_a_directory_that_cannot_be_read_does_not_end_the_run(tmp_path: Path) ->
     dead.mkdir()
     (dead / "replay").write_text("in the way")
     MESSAGES.append((1, ("a",)))
-    conf = configured(tmp_path, str(dead), in_sqlite(tmp_path))
+    conf = configured(tmp_path, str(dead), settings_of(tmp_path / "state"))
     assert run(LocalCluster(), QueueSpout("word"), conf) == {"a": 1}
     assert CliRunner().invoke(app, ["dead-letters", "replay", str(dead)]).exit_code not in (0, None)

@@ -121,10 +121,6 @@ class KafkaTopics:
             [position] = consumer.committed([TopicPartition(topic, 0)], timeout=_TIMEOUT_S)
             return position.offset, position.metadata or ""
 
-    def set_marker(self, group: str, topic: str, offset: int, metadata: str = "") -> None:
-        with self._consumer(group, "read_committed") as consumer:
-            consumer.commit(offsets=[TopicPartition(topic, 0, offset, metadata)], asynchronous=False)
-
     def _consumer(self, group: str, isolation: str) -> Any:
         consumer = Consumer(
             {

@@ -8,7 +8,7 @@ from typing import Any
 import cloudpickle
 
 from anchorbolt.spouts import BaseRichSpout
-from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams import TopologyContext
 
 _DEADLINE_S = 30.0
 

@@ -10,11 +10,11 @@ import cloudpickle
 import pytest
 import redis
 
-from anchorbolt.config.secret import Secret
+from anchorbolt.config import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, SourceUnavailable, TopologyError
 from anchorbolt.spouts import RedisStreamsSpout, redis_reader
 from anchorbolt.state_backends.redis.client import RedisClient
-from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams import TopologyContext
 from anchorbolt.util import retry
 from tests.conftest import StartRedis
 from tests.servers.redis_server import DURABLE, RedisServer, RedisUser

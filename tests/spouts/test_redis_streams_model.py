@@ -1,7 +1,5 @@
 """Tasks of a `RedisStreamsSpout` against a model; which consumers a task takes for its siblings."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -16,6 +14,7 @@ from tests.servers.redis_server import RedisServer
 from tests.servers.tcp_proxy import Loss, TcpProxy
 from tests.spouts.collected import Running, running
 from tests.spouts.redis_streams import KEY, add, pending
+from tests.support.programs import printed
 
 NUMBERS = st.integers(0, 9)
 STEPS = st.lists(
@@ -140,5 +139,4 @@ def test_exactly_one_task_looks_after_a_consumer_so_that_no_two_claim_the_same_e
 
 def test_other_spouts_do_not_load_the_client_of_redis() -> None:
     program = "import sys, anchorbolt.spouts as spouts; spouts.GeneratorSpout; print('redis' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert printed("-c", program) == "False\n"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.redis import RedisClusterStateProvider, RedisStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from tests.servers.hbase_server import HBaseServer
 from tests.servers.redis_cluster import RedisCluster
 from tests.servers.redis_server import RedisServer

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence, StateProvider, StateStorage
-from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import AttemptScope
 
 NAMESPACE = "t:count-0"

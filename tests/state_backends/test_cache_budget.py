@@ -2,9 +2,9 @@
 
 import uuid
 
+from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import Fence
-from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 

@@ -3,7 +3,7 @@
 import pytest
 
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FakeRedisStateProvider
 from anchorbolt.testing.conformance import StateStorageConformance

@@ -12,9 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from anchorbolt.errors import CodecMismatch, Fenced, StateError, StateRegressed, UnsupportedValue
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
 from anchorbolt.serialization.codecs import PickleCodec
-from anchorbolt.state_backends import cache_budget, key_value
+from anchorbolt.state_backends import KeyValueState, cache_budget, key_value
 from anchorbolt.state_backends.contract import Fence, Seal, SizeLimits, StagedSlice, StateStorage
-from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 

@@ -10,7 +10,7 @@ import pytest
 from anchorbolt.errors import StateUnavailable
 from anchorbolt.state_backends.contract import Fence, ReadPosition, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
+from anchorbolt.state_backends.redis import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, entries, new_attempt, new_namespace, stage_slice
 from tests.conftest import StartRedisCluster
 from tests.servers.hbase_server import HBaseServer

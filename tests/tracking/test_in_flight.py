@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from anchorbolt.errors import CodecMismatch, SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk
+from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence, StagedSlice
-from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.tracking.in_flight import InFlight

@@ -26,7 +26,6 @@ from tests.tracking.whole_trees import Expected, Node, Tree, WholeTrees
 SPOUTS = (1, 2)
 BOLTS = (3, 4, 5)
 DESTINATIONS = st.lists(st.sampled_from(BOLTS), min_size=1, max_size=3, unique=True)
-PLANS = st.lists(DESTINATIONS | st.just([]), min_size=1, max_size=4)  # the receivers of each message
 OUTCOMES = st.sampled_from(["commit"] * 7 + ["roll back", "merge and roll back", "restart"])
 CONSTANTS = (
     (ledger, "_RANGE_ROOTS"),

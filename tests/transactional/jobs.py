@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config import load_conf
 from anchorbolt.files import open_folder
 from anchorbolt.state_backends.provider_factory import provider_from
-from anchorbolt.streams import OutputFieldsDeclarer
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import OutputFieldsDeclarer, Tuple
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import (
     BaseBatchBolt,

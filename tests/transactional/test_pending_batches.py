@@ -7,7 +7,8 @@ import pytest
 
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.errors import BoltError, FaultInjected
-from anchorbolt.faults.points import FaultPoint, PointReached
+from anchorbolt.faults.points import PointReached
+from anchorbolt.testing import FaultPoint
 from anchorbolt.transactional import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from anchorbolt.transactional.batches.metadata import BatchMetadata
 from tests.engine.conftest import Watch

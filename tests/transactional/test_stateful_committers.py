@@ -9,7 +9,7 @@ import pytest
 
 from anchorbolt.bolts import BaseStatefulBolt, ParquetSink
 from anchorbolt.errors import BoltError
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import (

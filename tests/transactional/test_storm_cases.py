@@ -8,7 +8,7 @@ import pytest
 
 from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import SparkCluster
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.conftest import Run

@@ -121,7 +121,7 @@ def test_only_so_many_messages_are_remembered(log: Log) -> None:
     assert log.events() == []
 
 
-def test_a_closed_stream_is_ignored(log: Log) -> None:
+def test_a_closed_stream_is_ignored() -> None:
     stream = io.StringIO()
     stream.close()
     EventHandler(stream).handle(logging.makeLogRecord({"msg": "a"}))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.serialization import pack
 from anchorbolt.serialization.codecs import JsonKeyCodec, MsgpackKeyCodec
-from anchorbolt.streams.hashing import stable_hash
+from anchorbolt.streams import stable_hash
 from anchorbolt.util.keys import canonical_key, has_one_spelling, is_known_by_equality
 from anchorbolt.util.values import as_json, as_text
 from tests.support.keys import KEYS, NUMBERS, UTC, Colour, Level, Pair, Text, identity

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from anchorbolt.errors import AnchorboltError, UnsupportedValue
 from anchorbolt.serialization import JsonCodec, pack, unpack
 from anchorbolt.serialization.codecs import MsgpackKeyCodec, PickleCodec
-from anchorbolt.streams.hashing import stable_hash
+from anchorbolt.streams import stable_hash
 from anchorbolt.testing import FeederSpout
 from anchorbolt.util.plain import plain
 from tests.engine.jobs import NO_RETRIES, BasicBolt, StatefulBolt, chain, finished

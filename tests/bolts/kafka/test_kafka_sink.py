@@ -14,8 +14,8 @@ from anchorbolt.bolts.kafka.publisher import Publisher
 from anchorbolt.bolts.sink import SinkFile, SinkRun
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import ConfigError, FaultInjected, Fenced, SinkUnavailable, StateRegressed
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
-from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.faults.points import PointReached, observe
+from anchorbolt.testing import FaultPoint, FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.util.retry import RetryPolicy
 from tests.bolts.kafka.fake_kafka import decided

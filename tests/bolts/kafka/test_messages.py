@@ -8,10 +8,10 @@ import pytest
 
 from anchorbolt.bolts import KafkaSink
 from anchorbolt.bolts.kafka.messages import COLUMNS
-from anchorbolt.config.secret import Secret
+from anchorbolt.config import Secret
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import AnchorboltError, BoltError, TopologyError
-from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.testing import FeederSpout
 from tests.engine.jobs import one_bolt
 
 SERVERS = "localhost:9092"

@@ -15,7 +15,7 @@ from anchorbolt.bolts.kafka.messages import Message
 from anchorbolt.bolts.kafka.producer import KafkaConnection
 from anchorbolt.bolts.sink import SinkRun
 from anchorbolt.errors import SinkUnavailable, TopologyError
-from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 from tests.bolts.kafka.fake_client import FakeProducer

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from anchorbolt.spouts import Spout, StreamSpout
-from anchorbolt.spouts.redis_streams import RedisStreamsSpout
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.spouts import RedisStreamsSpout, Spout, StreamSpout
+from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.crash.dead_letters.rows import DIES, FAILS, RAISES, RAISES_LATE
 from tests.crash.deaths.job import GROUP, NAME, OWN, STREAM, TASKS, run_job

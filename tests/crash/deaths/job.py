@@ -20,8 +20,8 @@ from typing import Any
 from anchorbolt.bolts import BasicOutputCollector
 from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.session import build_session
-from anchorbolt.spouts.redis_streams import RedisStreamsSpout
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.spouts import RedisStreamsSpout
+from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import BasicBolt, StatefulBolt
 from tests.servers.redis_server import RedisServer

@@ -8,7 +8,7 @@ from typing import Any
 import redis
 
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config import load_conf
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import StateProvider, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding

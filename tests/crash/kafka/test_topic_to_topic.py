@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.faults.injection import FaultAction, FaultFolder
-from anchorbolt.testing import CrashReport, CrashRunner, Fault, FaultPoint, Victim
+from anchorbolt.faults.injection import FaultFolder
+from anchorbolt.testing import CrashReport, CrashRunner, Fault, FaultAction, FaultPoint, Victim
 from tests.conftest import StartKafka
 from tests.crash.kafka.job import SOURCE, TARGET, conf_of, problems, sentences
 from tests.crash.plans import DRIVER_PHASES, ON_WORKERS, kills

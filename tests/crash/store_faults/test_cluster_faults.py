@@ -2,7 +2,7 @@
 
 import pytest
 
-from anchorbolt.faults.points import FaultPoint
+from anchorbolt.testing import FaultPoint
 from tests.conftest import StartHBase, StartRedisCluster
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.cli.exit_codes import STATE_REFUSED
-from anchorbolt.faults.injection import Fault, FaultAction
-from anchorbolt.faults.points import FaultPoint
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from anchorbolt.testing import Fault, FaultAction, FaultPoint
 from anchorbolt.testing.conformance.base import entries
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun

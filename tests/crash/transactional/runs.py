@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
-from anchorbolt.config.loading import load_conf
+from anchorbolt.config import load_conf
 from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.testing import CrashReport, CrashRunner, Fault, FaultPoint, Victim
 from tests.crash.outcome import rows_in, state_of

@@ -16,7 +16,8 @@ from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import FaultInjected, Fenced, StateRegressed
-from anchorbolt.faults.points import FaultPoint, Observer, PointReached, observe
+from anchorbolt.faults.points import Observer, PointReached, observe
+from anchorbolt.testing import FaultPoint
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
 from tests.engine.jobs import Strikes, feeder, one_bolt, run, word_count

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from anchorbolt.errors import WaveFailed
-from anchorbolt.state_backends.state import Fence
+from anchorbolt.state_backends.contract import Fence
 from anchorbolt.transactional.batches.flights import Flight
 from anchorbolt.transactional.batches.metadata import BatchMetadata
 

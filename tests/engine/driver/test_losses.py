@@ -14,8 +14,8 @@ from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.engine.local import runner as local_runner
 from anchorbolt.errors import AnchorboltError, InfrastructureLost, WaveFailed, WorkerLost
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.conftest import FakeTime

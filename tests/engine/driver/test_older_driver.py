@@ -13,7 +13,8 @@ from anchorbolt.checkpoint.coordinator import CheckpointCoordinator
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import Fenced, StateRegressed
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
+from anchorbolt.faults.points import PointReached, observe
+from anchorbolt.testing import FaultPoint
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
 from tests.engine.jobs import BEFORE_THE_DECISION, Strikes, feeder, run, word_count

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from anchorbolt.bolts import ParquetSink
-from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.bolts import DataFrameSink, ParquetSink
+from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
@@ -33,7 +33,7 @@ from anchorbolt.errors import (
 from anchorbolt.files import FileSystemGone, Folder, WorkerLocations, open_folder
 from anchorbolt.files.local_folder import LocalFolder
 from anchorbolt.run.preparation import prepare_plan
-from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.testing import FeederSpout
 from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
 

@@ -18,9 +18,9 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.messages import TaskReport, reports_in
 from anchorbolt.errors import AnchorboltError, Fenced, InfrastructureLost, StateUnavailable, WaveFailed, WorkerLost
+from anchorbolt.state_backends import State
 from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.state import State
 from anchorbolt.testing import FeederSpout
 from anchorbolt.util import retry
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy

@@ -17,15 +17,12 @@ from anchorbolt.engine.driver.parts_of_run import checkpoints_and_sources
 from anchorbolt.engine.local.runner import LocalRunner
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, InfrastructureLost, QueryChanged, StateRegressed
-from anchorbolt.faults.points import FaultPoint
 from anchorbolt.files import open_folder
 from anchorbolt.run.preparation import prepare_plan
-from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateProvider, MemoryStateStorage
-from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import CustomStreamGrouping, GlobalStreamId, TopologyContext, Tuple
+from anchorbolt.testing import FaultPoint, FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.conftest import Watch
 from tests.engine.jobs import NO_RETRIES, BasicBolt, StatefulBolt, Strikes, chain, feeder, one_bolt, run, word_count

@@ -16,12 +16,10 @@ from hypothesis import strategies as st
 
 from anchorbolt.bolts import OutputCollector, ParquetSink
 from anchorbolt.checkpoint.coordinator import CheckpointCoordinator
-from anchorbolt.engine import RunHandle, RunStatus
+from anchorbolt.engine import LocalCluster, RunHandle, RunStatus
 from anchorbolt.errors import BoltError, TopologyError, UnsupportedValue
-from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import TopologyContext, Tuple
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import (
     NO_RETRIES,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anchorbolt.engine import LocalCluster, RunHandle, RunStatus, WaveReport
 from anchorbolt.engine.driver.loop import Pause
 from anchorbolt.errors import Fenced
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from anchorbolt.testing import FeederSpout
 from tests.engine.jobs import Committed, CountWords, counted, feeder, finished, word_count
 

@@ -1,16 +1,12 @@
 """Uses of `LocalCluster` in tests: with `FakeRedisStateProvider`, and at the top level of an imported module."""
 
-import os
 import pickle
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
-from anchorbolt.run.local_cluster import LocalCluster
-from anchorbolt.testing import FakeRedisStateProvider
-from tests.cli.command import ROOT
+from anchorbolt.testing import FakeRedisStateProvider, LocalCluster
 from tests.engine.jobs import feeder, run, word_count
+from tests.support.programs import printed
 
 
 def test_a_topology_keeps_its_state_under_the_keys_of_redis() -> None:
@@ -62,11 +58,4 @@ print(sorted(handle.state("count").items()))
 
 def test_a_module_that_runs_a_topology_while_it_is_imported_does_not_hang(tmp_path: Path) -> None:
     (tmp_path / "running_job.py").write_text(JOB)
-    done = subprocess.run(
-        [sys.executable, "-c", "import running_job"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.stdout == "[('a', 2), ('b', 1)]\n", done.stderr
+    assert printed("-c", "import running_job", cwd=tmp_path) == "[('a', 2), ('b', 1)]\n"

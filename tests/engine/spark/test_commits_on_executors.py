@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.jobs import ShuffleFiles
-from anchorbolt.faults.points import FaultPoint, PointReached
+from anchorbolt.faults.points import PointReached
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.streams import Tuple
+from anchorbolt.testing import FaultPoint
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.conftest import Watch
@@ -82,11 +83,7 @@ def test_a_provider_of_the_users_has_the_state_of_a_transactional_topology_commi
     spout = MemoryTransactionalSpout({0: [("to",), ("be",), ("to",)]}, ["word"], take=1)
     builder = TransactionalTopologyBuilder("committed-batches", "words", spout)
     builder.set_committer_bolt("count", CountWords(), 2).fields_grouping("words", "word")
-    conf = {
-        "topology.state.provider": f"{__name__}.CarriedSqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-    }
+    conf = kept_in(tmp_path) | {"topology.state.provider": f"{__name__}.CarriedSqlite"}
     on_driver: list[PointReached] = []
     watch(on_driver.append)
     handle = SparkCluster(spark).submit(builder.build_topology(), conf, until_empty=True)

@@ -24,10 +24,8 @@ from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnava
 from anchorbolt.run.spark_cluster import SparkRunHandle
 from anchorbolt.spouts import GeneratorSpout, Spout, StreamSpout
 from anchorbolt.spouts.collector import SpoutOutputCollector
-from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology import TopologyBuilder
-from anchorbolt.topology.graph import Topology
+from anchorbolt.streams import TopologyContext, Tuple
+from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import StatefulBolt, chain, kept_in, word_count
 

@@ -19,13 +19,14 @@ from anchorbolt.engine.spark.query import QuerySource
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.errors import BoltError
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import text_spout, word_count, write_lines
 from tests.engine.spark.test_spark_cluster import LINES, WORDS, conf_in
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, Count, QueueSpout, wait_for
+from tests.support.programs import ended
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -51,15 +52,7 @@ def main(folder: Path) -> None:
 
 
 def run_job(folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tests.engine.spark.test_killed_driver", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    return ended("-m", "tests.engine.spark.test_killed_driver", folder, cwd=ROOT)
 
 
 @pytest.mark.thorough

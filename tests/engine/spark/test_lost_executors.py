@@ -1,9 +1,7 @@
 """A real standalone cluster whose executors are lost one after the other in one wave: the run goes on."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,8 @@ from anchorbolt.engine.spark.job_failures import failure_in
 from anchorbolt.errors import InfrastructureLost, WaveFailed, WorkerLost
 from tests.servers.redis_server import RedisServer
 from tests.servers.spark_standalone import SparkStandalone
+from tests.support.programs import ended
+from tests.support.stores import settings_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -98,26 +98,17 @@ def run(
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "numbers.txt").write_text("".join(f"{number}\n" for number in range(20)))
     conf = {
-        "topology.state.provider": "redis",
-        "topology.state.provider.config": {"jedisPoolConfig": {"host": redis.host, "port": redis.port}},
+        **settings_of(redis),
         "topology.checkpoint.location": str(tmp_path / "checkpoint"),
         "topology.message.timeout.secs": 300,
         "topology.max.batch.retries": retries,
     }
     arguments = [cluster.url, str(tmp_path), str(times), json.dumps(spark_conf), json.dumps(conf)]
-    finished = subprocess.run(
-        [sys.executable, str(tmp_path / "losses.py"), *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    ended = re.search("^ended: (.*)$", finished.stdout, re.MULTILINE)
-    assert ended is not None, finished.stdout + finished.stderr
+    finished = ended(tmp_path / "losses.py", *arguments, cwd=tmp_path, PYSPARK_PYTHON=sys.executable)
+    found = re.search("^ended: (.*)$", finished.stdout, re.MULTILINE)
+    assert found is not None, finished.stdout + finished.stderr
     assert len(list(tmp_path.glob("killed*"))) == times
-    return json.loads(ended[1])
+    return json.loads(found[1])
 
 
 @pytest.mark.thorough

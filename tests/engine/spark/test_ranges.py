@@ -13,10 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812 (its usual name)
 from anchorbolt import errors
 from anchorbolt.bolts import BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
 from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
-from anchorbolt.faults.points import FaultPoint, PointReached
+from anchorbolt.faults.points import PointReached
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology.graph import Topology
+from anchorbolt.streams import Tuple
+from anchorbolt.testing import FaultPoint
+from anchorbolt.topology import Topology
 from anchorbolt.transactional import (
     Committer,
     MemoryTransactionalSpout,

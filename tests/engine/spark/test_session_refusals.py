@@ -11,7 +11,7 @@ from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.errors import ConfigError, PlatformError
-from tests.engine.jobs import feeder, word_count
+from tests.engine.jobs import feeder, kept_in, word_count
 
 
 @pytest.fixture
@@ -55,12 +55,8 @@ def test_options_are_refused_with_spark_submit(monkeypatch: pytest.MonkeyPatch) 
 def test_a_store_that_refuses_is_named_before_spark_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # has no Java
     (tmp_path / "state").touch()
-    conf = {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-    }
     with pytest.raises(ConfigError) as caught:
-        SparkCluster(master="local[1]").submit(word_count(feeder()), conf)
+        SparkCluster(master="local[1]").submit(word_count(feeder()), kept_in(tmp_path))
     assert str(tmp_path / "state") in caught.value.message
 
 
@@ -84,9 +80,8 @@ def session_of_connect() -> object:
 )
 def test_what_is_not_a_classic_session_is_refused_at_submit_with_what_to_use(session: Any, tmp_path: Path) -> None:
     (tmp_path / "state").touch()  # a store that would be refused later
-    config = {"topology.state.provider.config": {"directory": str(tmp_path / "state")}}
     with pytest.raises(ConfigError) as caught:
-        SparkCluster(session).submit(word_count(feeder()), config)
+        SparkCluster(session).submit(word_count(feeder()), kept_in(tmp_path))
     assert "SparkSession.builder.master" in caught.value.message
     assert ("Spark Connect" in caught.value.message) == (type(session).__module__ == "pyspark.sql.connect.session")
 

@@ -18,9 +18,9 @@ from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, RunStatus, SparkCluster
 from anchorbolt.run.spark_cluster import SparkRunHandle
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology.graph import Topology
+from anchorbolt.streams import Tuple
+from anchorbolt.testing import FeederSpout
+from anchorbolt.topology import Topology
 from tests.engine.jobs import (
     RichBolt,
     StatefulBolt,
@@ -36,6 +36,7 @@ from tests.engine.jobs import (
 )
 from tests.servers.redis_server import RedisServer
 from tests.support.serializers import Money
+from tests.support.stores import settings_of
 
 LINES = [
     ["the quick brown fox", "jumps over the lazy dog"],
@@ -79,12 +80,7 @@ def test_state_in_redis_and_two_topologies_in_one_database(
 ) -> None:
     text = write_lines(tmp_path / "in", LINES)
     for name in ("one", "two"):
-        conf = conf_in(tmp_path / name) | {
-            "topology.state.provider": "redis",
-            "topology.state.provider.config": {
-                "jedisPoolConfig": {"host": redis_database.host, "port": redis_database.port}
-            },
-        }
+        conf = conf_in(tmp_path / name) | settings_of(redis_database)
         handle = run(spark, word_count(text_spout(text), name=name), conf)
         assert handle.state("count") == WORDS
 

@@ -1,9 +1,6 @@
 """A real standalone cluster runs a job although its executors lack Anchorbolt, its dependencies and the job."""
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -11,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.serialization import unpack
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis import RedisStateProvider
 from tests.servers.redis_server import RedisServer
 from tests.servers.spark_standalone import SparkStandalone, bare_python
+from tests.support.programs import printed
+from tests.support.stores import settings_of
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = [f"alpha beta w{number} gamma dog w{number % 3}" for number in range(60)]
@@ -74,17 +73,7 @@ def topology(conf):
 
 def output_of(arguments: list[str], tmp_path: Path, cwd: Path) -> str:
     """Run this Python as a driver whose workers lack all dependencies; return what it printed."""
-    finished = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(bare_python(tmp_path))},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    return finished.stdout
+    return printed(*arguments, cwd=cwd, PYSPARK_PYTHON=str(bare_python(tmp_path)))
 
 
 def test_a_package_runs_on_two_workers_and_a_task_that_spark_runs_twice_counts_once(
@@ -161,11 +150,5 @@ def test_by_default_there_is_an_acker_for_each_executor(
 ) -> None:
     job = tmp_path / "ackers.py"
     job.write_text(ACKERS)
-    conf = {
-        "topology.state.provider": "redis",
-        "topology.state.provider.config": {
-            "jedisPoolConfig": {"host": redis_database.host, "port": redis_database.port}
-        },
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-    }
+    conf = settings_of(redis_database) | {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
     assert "ackers and acked: 2 100" in output_of([str(job), cluster.url, json.dumps(conf)], tmp_path, cwd=tmp_path)

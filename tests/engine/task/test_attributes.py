@@ -16,12 +16,10 @@ from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.task.attributes import AttributeWatch, InitialValues
-from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence
-from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.tuple import Tuple
-from anchorbolt.testing import TupleCapture
+from anchorbolt.streams import TopologyContext, Tuple
+from anchorbolt.testing import FeederSpout, TupleCapture
 from tests.engine.jobs import BasicBolt, CountWords, StatefulBolt, chain, finished
 
 WAVES = 12

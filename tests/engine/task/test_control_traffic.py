@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round, TaskKey
+from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.local import runner as levels
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.messages import Envelope, TuplesMessage, decode_message
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text, round_to_text
-from anchorbolt.run.local_cluster import LocalCluster
 from anchorbolt.run.preparation import prepare_plan
+from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.rules import check_attempt
-from anchorbolt.state_backends.state import Fence
-from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.topology import Topology
+from anchorbolt.transactional import TransactionAttempt
 from tests.engine.jobs import CountWords, Scale, SplitSentence, Total, chain, feeder, run, word_count
 
 _ROW = 3 * 4 + 8  # bytes of a row of the shuffle besides its payload: three numbers, and the payload's length

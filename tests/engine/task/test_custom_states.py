@@ -9,11 +9,11 @@ import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.errors import CodecMismatch, ConfigError, FaultInjected, StateError, StateRegressed, TopologyError
-from anchorbolt.faults.points import FaultPoint
 from anchorbolt.observe.figures.state_sizes import total
 from anchorbolt.state_backends import AttemptState, KeyValueState, State
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams import TopologyContext
+from anchorbolt.testing import FaultPoint
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.conftest import Watch
 from tests.engine.custom_states import CountInCustom, CountWithHooks, StormCounts, committed_counts

@@ -9,10 +9,8 @@ import pytest
 from anchorbolt.bolts import BaseRichBolt, OutputCollector
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import BoltError, TopologyError
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import CustomStreamGrouping, GlobalStreamId, OutputFieldsDeclarer, TopologyContext, Tuple
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import NO_RETRIES, run
 

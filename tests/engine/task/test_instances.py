@@ -19,7 +19,7 @@ from anchorbolt.engine.task.messages import reports_in as reports_of
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from tests.engine.jobs import CountWords, StatefulBolt, counted, feeder
 
 COUNT, OTHER, THIRD = ("count", 0), ("count", 1), ("count", 2)

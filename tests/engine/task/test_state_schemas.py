@@ -8,10 +8,10 @@ import pytest
 from anchorbolt.checkpoint.decision_log import STATE_KEY
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import BoltError, CodecMismatch, FaultInjected, TopologyError
-from anchorbolt.faults.points import FaultPoint
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.codecs import untagged
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
+from anchorbolt.testing import FaultPoint
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
 from tests.engine.jobs import BEFORE_THE_DECISION, NO_RETRIES, StatefulBolt, Strikes, one_bolt, run, words

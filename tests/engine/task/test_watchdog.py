@@ -1,19 +1,18 @@
 """A bolt that does not return is warned of, with its task, its tuple and the line where it is."""
 
 import logging
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.engine import LocalCluster
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import Topology
 from tests.cli.command import wait_until
 from tests.engine.jobs import one_bolt, run
+from tests.support.programs import printed
 
 CONF = {"topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
 released = threading.Event()
@@ -103,7 +102,4 @@ def test_a_run_tells_which_call_does_not_return_and_where_it_is() -> None:
 
 def test_looking_at_the_threads_blocks_nothing_when_garbage_is_collected() -> None:
     """It did in Python 3.11.7: the process stood still, with all its threads."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOOKS_DURING_A_COLLECTION], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout == "True\n"
+    assert printed("-c", LOOKS_DURING_A_COLLECTION) == "True\n"

@@ -7,7 +7,7 @@ import happybase
 import pytest
 
 from anchorbolt.state_backends.contract import StateStorage
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.testing.conformance.base import new_namespace
 from tests.servers.hbase_server import HBaseServer
 from tests.state_backends.hbase.providers import TABLE

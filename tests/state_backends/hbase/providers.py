@@ -6,7 +6,7 @@ from typing import Any
 import happybase
 
 from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.testing.conformance.base import CODEC, Items, stage
 from tests.servers.hbase_server import HBaseServer
 

@@ -13,7 +13,7 @@ import pytest
 
 from anchorbolt.errors import Fenced, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, Items, committed, entries, stage, stage_slice, staged
 from tests.servers.hbase_server import HBaseServer
 from tests.servers.tcp_proxy import TcpProxy

@@ -9,8 +9,8 @@ import pytest
 
 from anchorbolt.errors import ConfigError, StateCorrupted
 from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.state_backends.hbase.layout import HBaseMetadata, Staged, packed_metadata, unpacked_metadata
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.rules import AttemptRecord
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, staged
 from tests.state_backends.hbase.providers import CALLS, DATA, METADATA, rows

@@ -12,8 +12,8 @@ import pytest
 
 from anchorbolt.config.providers import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.state_backends.hbase import storage as storage_module
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.testing.conformance.base import FIRST, Items, committed, entries, new_namespace, staged
 from tests.conftest import StartHBase
 from tests.servers.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer

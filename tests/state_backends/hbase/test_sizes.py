@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import StateUnavailable, UnsupportedValue
+from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import StateStorage
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.state_backends.hbase.layout import NamespaceRows
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.hbase.table import HBaseTable
-from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing.conformance.base import committed, new_attempt, new_namespace, stage_slice, staged
 from tests.servers.hbase_server import HBaseServer

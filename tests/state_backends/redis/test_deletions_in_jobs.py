@@ -16,10 +16,10 @@ from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.copy import copy_topology
 from anchorbolt.migration_tools.entries import namespace_summaries
 from anchorbolt.migration_tools.topology_inspection import explain
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-from anchorbolt.topology.graph import Topology
+from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from anchorbolt.testing import FeederSpout
+from anchorbolt.topology import Topology
 from tests.engine.conftest import watch  # noqa: F401 - a fixture
 from tests.engine.jobs import finished, word_count
 from tests.migration_tools.conftest import MSGPACK

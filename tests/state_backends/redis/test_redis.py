@@ -10,8 +10,8 @@ import redis
 
 from anchorbolt.errors import ConfigError, StateCorrupted
 from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis import scripts as redis_scripts
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.testing.conformance.base import FIRST, Items, committed, entries, stage, stage_slice, staged
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis

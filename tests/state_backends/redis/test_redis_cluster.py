@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.config import Secret
 from anchorbolt.config.providers import TlsSettings
-from anchorbolt.config.secret import Secret
 from anchorbolt.errors import ConfigError, StaleAttempt, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, ReadPosition, StateStorage
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
+from anchorbolt.state_backends.redis import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, stage, staged
 from tests.conftest import StartRedisCluster
 from tests.servers.redis_cluster import RedisCluster, each_key

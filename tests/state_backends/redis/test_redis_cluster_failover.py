@@ -8,7 +8,7 @@ import pytest
 
 from anchorbolt.errors import StateRegressed, StateUnavailable
 from anchorbolt.state_backends.contract import ReadPosition, StateStorage
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider
+from anchorbolt.state_backends.redis import RedisClusterStateProvider
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, staged
 from tests.conftest import StartRedisCluster
 from tests.servers.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster, wait_until

@@ -10,12 +10,12 @@ from typing import Any
 import hiredis
 import pytest
 
+from anchorbolt.config import Secret
 from anchorbolt.config.providers import TlsSettings
-from anchorbolt.config.secret import Secret
 from anchorbolt.errors import ConfigError, StateError, StateUnavailable, UnsupportedValue
+from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import ReadPosition, StateProvider, StateStorage
-from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
+from anchorbolt.state_backends.redis import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, new_attempt, stage, staged

@@ -13,8 +13,8 @@ import pytest
 
 from anchorbolt.errors import ConfigError, StateCorrupted, StateRegressed, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, stage, staged
 from tests.state_backends.processes import claim_as_nobody, exit_code, kill_within_commit, run, stage_with_small_files
 

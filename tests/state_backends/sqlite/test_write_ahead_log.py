@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from anchorbolt.errors import StateCorrupted, StateRegressed
 from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.state_backends.sqlite import write_ahead_log as sqlite_log
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, new_attempt, stage
 
 NAMESPACE = "words:count-0"

@@ -10,9 +10,9 @@ from anchorbolt.bolts import BaseRichBolt, DataFrameSink
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts import GeneratorSpout, Spout
-from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import BaseBatchBolt, Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.building.test_builder import Basic, Batch, Commit, Evenly, Stateful, StatefulCommit, output

@@ -21,10 +21,10 @@ from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import Committer, KafkaTransactionalSpout, TransactionalTopologyBuilder
-from tests.engine.jobs import BasicBolt
+from tests.engine.jobs import BasicBolt, kept_in
 from tests.servers.kafka_topics import KafkaTopics
 
 FIELDS = ("topic", "partition", "offset", "value")
@@ -88,14 +88,6 @@ def collecting(spout: KafkaTransactionalSpout, folder: str, fails: Sequence[int]
     builder.set_bolt("pass", Pass(folder, fails), 2).fields_grouping("spout", "partition")
     builder.set_bolt("collect", Collect()).global_grouping("pass")
     return builder.build_topology()
-
-
-def conf_in(folder: str) -> dict[str, Any]:
-    return {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": f"{folder}/state"},
-        "topology.checkpoint.location": f"{folder}/checkpoint",
-    }
 
 
 class Growing(KafkaTransactionalSpout):
@@ -178,7 +170,7 @@ class Driver:
         batches: int = 0,
         accept_loss: bool = False,
     ) -> Outcome:
-        conf = {**conf_in(folder), "topology.max.spout.pending": pending, "topology.max.batch.retries": rounds}
+        conf = {**kept_in(Path(folder)), "topology.max.spout.pending": pending, "topology.max.batch.retries": rounds}
         conf["topology.state.accept.loss"] = accept_loss
 
         def fail(reached: PointReached) -> None:

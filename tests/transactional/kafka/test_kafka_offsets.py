@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.config.secret import Secret
+from anchorbolt.config import Secret
 from anchorbolt.errors import AnchorboltError, StateRegressed, TopologyError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.transactional import KafkaTransactionalSpout, TransactionalTopologyBuilder

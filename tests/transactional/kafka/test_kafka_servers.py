@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.faults.injection import Fault
-from anchorbolt.faults.points import FaultPoint
-from anchorbolt.testing import CrashRunner
+from anchorbolt.testing import CrashRunner, Fault, FaultPoint
 from tests.cli.command import wait_until
 from tests.conftest import StartKafka
+from tests.engine.jobs import kept_in
 from tests.servers.kafka_server import KafkaServer
 from tests.servers.kafka_topics import KafkaTopics
 from tests.transactional.kafka import kafka_runs
@@ -219,11 +218,7 @@ def test_a_driver_and_workers_that_are_killed_lose_and_repeat_no_message(
     runner = CrashRunner(
         "tests.transactional.kafka.kafka_runs:growing",
         tmp_path,
-        conf={
-            **kafka_runs.conf_in(str(tmp_path)),
-            "topology.max.spout.pending": 2,
-            "spark": {"jars": kafka_server.connector_jars},
-        },
+        conf={**kept_in(tmp_path), "topology.max.spout.pending": 2, "spark": {"jars": kafka_server.connector_jars}},
         arguments=["--master", "local[4]"],
         environment={"KAFKA_SERVERS": kafka_server.servers, "KAFKA_TOPIC": topic},
     )

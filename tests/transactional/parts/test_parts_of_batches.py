@@ -14,7 +14,7 @@ from anchorbolt.engine.task.emitter_task import Produced
 from anchorbolt.errors import StateCorrupted, StateUnavailable, TopologyError, WaveFailed
 from anchorbolt.files import open_folder
 from anchorbolt.serialization import pack
-from anchorbolt.state_backends.state import Fence
+from anchorbolt.state_backends.contract import Fence
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.transactional import BatchOutputCollector, TransactionAttempt
 from anchorbolt.transactional.batches.background import Background, Cancellation

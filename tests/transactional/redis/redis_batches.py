@@ -6,9 +6,8 @@ from typing import Any
 
 import cloudpickle
 
-from anchorbolt.streams.attempt import TransactionAttempt
-from anchorbolt.streams.context import TopologyContext
-from anchorbolt.transactional import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
+from anchorbolt.streams import TopologyContext
+from anchorbolt.transactional import OpaqueRedisTransactionalSpout, RedisTransactionalSpout, TransactionAttempt
 from tests.servers.redis_server import RedisServer
 
 RedisSpout = RedisTransactionalSpout | OpaqueRedisTransactionalSpout

@@ -10,7 +10,7 @@ import redis
 from anchorbolt.errors import ConfigError, StateRegressed, TopologyError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.redis.streams import next_id
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.transactional import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
 from tests.servers.redis_server import RedisServer
 from tests.spouts.redis_streams import add, add_many

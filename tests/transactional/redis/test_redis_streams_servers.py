@@ -8,7 +8,7 @@ import cloudpickle
 import pytest
 import redis
 
-from anchorbolt.config.secret import Secret
+from anchorbolt.config import Secret
 from anchorbolt.errors import ConfigError, SourceUnavailable
 from anchorbolt.transactional import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
 from tests.conftest import StartRedis, StartRedisCluster

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,7 @@ from anchorbolt.faults.points import FaultPoint, observe
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import Topology
 from tests.cli.command import wait_until
-from tests.engine.jobs import NO_RETRIES, CountWords, Strikes, counted
+from tests.engine.jobs import NO_RETRIES, CountWords, Strikes, counted, kept_in
 from tests.servers.kafka_topics import KafkaTopics
 
 Outcome = tuple[dict[str, int], str, str]
@@ -40,12 +41,7 @@ def _job(servers: str, topic: str, options: Mapping[str, str]) -> Topology:
 
 
 def _conf(folder: str) -> dict[str, Any]:
-    return {
-        **NO_RETRIES,
-        "topology.state.provider.config": {"directory": f"{folder}/state"},
-        "topology.checkpoint.location": f"{folder}/checkpoint",
-        "topology.state.checkpoint.interval.ms": 100,
-    }
+    return {**NO_RETRIES, **kept_in(Path(folder)), "topology.state.checkpoint.interval.ms": 100}
 
 
 def run(folder: str, servers: str, topic: str, options: Mapping[str, str], fails_in: int | None = None) -> Outcome:

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import ParquetSink
+from anchorbolt.config import Secret
 from anchorbolt.engine.driver.places import check_places
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.probe import run_probe
@@ -21,7 +22,6 @@ from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations, quick_loca
 from anchorbolt.files.hadoop.jvm import Hadoop
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.util.secret import Secret
 from tests.engine.jobs import feeder, kept_in, word_count
 from tests.engine.spark.locations.conftest import hadoop_settings
 from tests.servers.s3_server import S3Server

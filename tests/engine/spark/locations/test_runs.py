@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine import SparkCluster
 from anchorbolt.errors import ConfigError, FaultInjected, LocationUnavailable, WaveFailed
-from anchorbolt.faults.points import FaultPoint
 from anchorbolt.files import Folder, join
 from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations
 from anchorbolt.spouts import StreamSpout
+from anchorbolt.testing import FaultPoint
 from tests.engine.conftest import Watch
 from tests.engine.jobs import Strikes, word_count
 from tests.engine.spark.locations.conftest import hadoop_settings

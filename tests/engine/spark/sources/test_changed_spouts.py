@@ -13,7 +13,7 @@ from anchorbolt.engine.spark.sources.known import KnownSources, source_name
 from anchorbolt.errors import AnchorboltError, BoltError, QueryChanged, TopologyError
 from anchorbolt.files import open_folder
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import NO_RETRIES, StatefulBolt, kept_in, write_lines
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams import Tuple
 from tests.engine.jobs import StatefulBolt, chain, kept_in
 
 NAMES = ["a.txt", "b[1].txt", "c{1,2}.txt", "d*.txt", "e?.txt", "f\\g.txt", "[h.txt", "i}.txt", "j 100%#.txt"]
