@@ -13,6 +13,7 @@ from anchorbolt.engine.task.instance import Instance
 from anchorbolt.metrics.registry import MetricRegistry
 from anchorbolt.observe import observed_run
 from anchorbolt.observe.figures.run_figures import RunFigures
+from anchorbolt.observe.history.records import Wave
 from anchorbolt.observe.history.writer import HistoryWriter
 from anchorbolt.spouts.base import Spout, StreamSpout
 from anchorbolt.state_backends import KeyValueState
@@ -120,7 +121,7 @@ def _make_switchable() -> None:
         (MetricRegistry, "take", lambda registry: take(registry) if _is_on else {}),
         (RunFigures, "__init__", switched_figures),
         (RunFigures, "add", _counted(RunFigures.add)),
-        (observed_run, "wave_record", _counted(observed_run.wave_record, otherwise={})),
+        (observed_run, "wave_record", _counted(observed_run.wave_record, otherwise=Wave(at=0.0, generation=0, txid=0))),
         (HistoryWriter, "add", _counted(HistoryWriter.add)),
         (HistoryWriter, "_written", _counted(HistoryWriter._written, otherwise=True)),
     ]

@@ -17,8 +17,6 @@ TRANSACTIONAL_SEEDS = range(_TRANSACTIONAL, 1 << 32, _SCENARIOS)
 """The seeds with a transactional topology."""
 COMMIT_TASK_SEEDS = [seed for seed in range(1 << 14) if seed // _SCENARIOS % 8 in _COMMIT_TASKS]
 """Some of the seeds whose state is committed in tasks: a fourth of all, of every kind of topology."""
-LOSS_SEEDS = range(_SCENARIOS * _WITH_LOSSES, 1 << 32, _SCENARIOS * _VARIANTS)
-"""Some of the seeds with a stream spout in which executors are lost."""
 
 
 class Ids(Enum):
