@@ -28,7 +28,7 @@ Place = Annotated[
 @app.command("list")
 @with_exit_code
 def list_letters(place: Place, conf: Conf = None, overrides: Overrides = None, as_json: Json = False) -> int:
-    """List the dead letters that are not to be replayed; with --json, one JSON object per line."""
+    """List the dead letters that do not wait for a replay; with --json, one JSON object per line."""
     from anchorbolt.checkpoint.letters.letter_store import letters_of
 
     store, absent = _opened(place, conf, overrides)
@@ -60,11 +60,11 @@ def replay(
     conf: Conf = None,
     overrides: Overrides = None,
     txids: Annotated[
-        list[int] | None, option("--txid", metavar="N", help="Only those of this wave. May be repeated.")
+        list[int] | None, option("--txid", metavar="N", help="Only letters of wave N. May be repeated.")
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Have the topology process dead letters again: in the run that goes on, or in its next one."""
+    """Let the topology process dead letters again, in its current run or in its next one."""
     from anchorbolt.checkpoint.letters.letter_store import letters_of
 
     store, absent = _opened(place, conf, overrides)

@@ -31,7 +31,7 @@ def history(
     place: Location = None,
     conf: Conf = None,
     overrides: Overrides = None,
-    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="So many of the latest.")] = 40,
+    last: Annotated[int, typer.Option("--last", min=1, metavar="N", help="Only the latest N records.")] = 40,
     only_failed: Annotated[
         bool,
         typer.Option(
@@ -39,16 +39,16 @@ def history(
         ),
     ] = False,
     slow: Annotated[
-        float | None, option("--slow", min=0, metavar="MS", help="Only waves that took at least so long.")
+        float | None, option("--slow", min=0, metavar="MS", help="Only waves that took at least MS.")
     ] = None,
     plot: Annotated[bool, typer.Option("--plot", help="Draw the time of each wave, by phase.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print each as a JSON object on one line, with all its fields.")
+        bool, typer.Option("--json", help="Print each record as one line of JSON, with all its fields.")
     ] = False,
 ) -> int:
-    """Print the latest waves of a topology, with its starts and ends, also while it runs and after it has ended.
+    """Print the latest waves of a topology, with its starts and ends, while it runs or after it has ended.
 
-    The last 100 files of them are kept at the checkpoint location, across drivers.
+    The checkpoint location keeps the last 100 files of records, across drivers.
     """
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
@@ -83,9 +83,9 @@ def ui(
         int | None, option("--ui-port", metavar="PORT", help="Port of the page; 0 chooses a free one. [default: 8080]")
     ] = None,
 ) -> int:
-    """Show the history of a topology on a page, also while another process runs it, until Ctrl-C.
+    """Show the history of a topology on a page, until Ctrl-C. Another process may run the topology.
 
-    It has the checkpoints, the graph and the failures. Only the page of the run itself has the figures of tasks.
+    The page has the checkpoints, the graph and the failures. Only a run's own page has the figures of tasks.
     """
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf

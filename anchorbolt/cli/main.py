@@ -139,7 +139,7 @@ def run(
         ),
     ] = LogFormat.TEXT,
 ) -> None:
-    """Run a job's topology on Spark until it is stopped, from its last committed wave on.
+    """Run a job's topology on Spark until it is stopped. It continues after its last committed wave.
 
     Ctrl-C or SIGTERM finish the current wave and stop cleanly; a second Ctrl-C leaves at once.
     """

@@ -73,7 +73,7 @@ class RedisOptions:
     port: Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="Redis port.")] = 6379
     dbnum: Annotated[int, typer.Option("--dbnum", "-d", min=0, help="Number of the Redis database.")] = 0
     cluster: Annotated[
-        bool, typer.Option("--cluster", help="It is a Redis Cluster; the other nodes are found through the one named.")
+        bool, typer.Option("--cluster", help="Use a Redis Cluster; --host is any node, the others are found.")
     ] = False
     timeout: Annotated[int, typer.Option(metavar="MS", min=1, help="Time to connect, and for each answer, in ms.")] = (
         10_000
@@ -84,17 +84,17 @@ class RedisOptions:
     password: Annotated[
         str | None,
         _login(
-            help="The password itself, as with Storm's tool: everybody on this machine can see it. With - it is asked "
-            "for."
+            help="The password itself, as with Storm's tool: everybody on this machine can see it. With -, the "
+            "command asks for it."
         ),
     ] = None
     tls: Annotated[bool, _login("--tls", help="Encrypt the connection.")] = False
     tls_ca: Annotated[
         str | None, _login(metavar="FILE", show_default="the system's", help="Authorities to trust, PEM.")
     ] = None
-    tls_cert: Annotated[str | None, _login(metavar="FILE", help="Certificate to show, PEM.")] = None
+    tls_cert: Annotated[str | None, _login(metavar="FILE", help="Client certificate, PEM.")] = None
     tls_key: Annotated[str | None, _login(metavar="FILE", help="Its key, PEM.")] = None
-    tls_no_verify: Annotated[bool, _login("--tls-no-verify", help="Take any certificate: for tests.")] = False
+    tls_no_verify: Annotated[bool, _login("--tls-no-verify", help="Accept any certificate: for tests.")] = False
 
     def address(self) -> RedisAddress:
         """Read the password, and return the address. Raises `ConfigError`."""
@@ -231,7 +231,7 @@ def copy(
     with_custom_states: Annotated[
         bool, option("--with-custom-states", help="The custom states of the topology were copied by hand.")
     ] = False,
-    dry_run: Annotated[bool, option("--dry-run", help="Check and print what would be copied; write nothing.")] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="Check and print the planned copies; write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
     """Copy state from one provider to another, and compare both by count and checksum.

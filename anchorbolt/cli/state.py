@@ -25,7 +25,7 @@ class ScanCodec(str, Enum):
 def namespaces(
     conf: Conf = None,
     overrides: Overrides = None,
-    topology: Annotated[str | None, option(metavar="NAME", help="Only those of this topology.")] = None,
+    topology: Annotated[str | None, option(metavar="NAME", help="Only this topology's namespaces.")] = None,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only names with this prefix.")] = "",
     count: Annotated[bool, typer.Option("--count", help="Count the keys; this reads every entry.")] = False,
     as_json: Json = False,
@@ -217,9 +217,9 @@ def rename(
     overrides: Overrides = None,
     take_fence: Annotated[
         bool,
-        typer.Option("--take-fence", help="Go on although a run holds the fence; if it is alive, it ends with Fenced."),
+        typer.Option("--take-fence", help="Take the fence from the run that holds it; if alive, it ends with Fenced."),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Make all checks, and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, and write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
     """Give the state of a renamed stateful bolt to its new id, in one transaction. Stop the topology first.

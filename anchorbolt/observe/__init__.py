@@ -1,1 +1,1 @@
-"""What only looks at a run: `figures` of its waves, for the page and Prometheus; `history`, its latest waves."""
+"""Observes runs: `figures` sums waves for the page and Prometheus; `history` keeps the latest waves."""

@@ -1,4 +1,4 @@
-"""What a run tells of itself, while it runs and after its end: for programs, the page and the metrics."""
+"""Observes a run, while it runs and after its end: for programs, the page and the metrics."""
 
 import logging
 import time
@@ -31,7 +31,7 @@ _log = logging.getLogger("anchorbolt.engine")
 
 
 class Run(Protocol):
-    """What a run's handle tells of itself."""
+    """The attributes of a run's handle that are used here."""
 
     @property
     def topology(self) -> str: ...
@@ -50,7 +50,7 @@ class Run(Protocol):
 
 
 class ObservedRun:
-    """The part of a `RunHandle` that only tells. Thread-safe."""
+    """The read-only view of a run. Thread-safe."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ObservedRun:
         checkpoints: CheckpointCoordinator,
         watch_of_store: StoreWatch,
     ) -> None:
-        """Called by the run's handle, before the spout recovers."""
+        """Called by the run's handle, before the run recovers."""
         self.run = run
         self.plan = plan
         self._runner = runner
@@ -79,14 +79,14 @@ class ObservedRun:
         self._history: HistoryWriter | None = None
 
     def recovered(self, folder: Folder | None) -> None:
-        """Note that the run has recovered, and keep its history in a folder; None if nobody can read one later."""
+        """Record the recovery, and keep the history in `folder`; None if it cannot be read later."""
         recovery = self.run.recovery
         if folder is not None:
             self._history = HistoryWriter(folder, recovery.generation, earlier=self._show_earlier)
         self._record(start_record(recovery, graph_of(self.plan), time.time()))
 
     def committed(self, report: WaveReport, wave: CommittedWave) -> None:
-        """Take in a committed wave."""
+        """Add a committed wave."""
         self.figures.add(report, wave.reports)
         self._changed_attributes.warn(wave.reports)
         letters = [letter_of(wave.txid, each) for each in wave.dead_letters[-MOST_LETTERS:]]
@@ -95,13 +95,13 @@ class ObservedRun:
         self._record(wave_record(*told, time.time(), failed_ms=wave.failed_ms, failed_rounds=failed, letters=letters))
 
     def ended(self) -> None:
-        """Note that the run has ended."""
+        """Record the end of the run."""
         run, txid = self.run, self._checkpoints.record.txid
         status, masking = run.status.value, self._masking
         self._record(end_record(run.recovery.generation, txid, status, run.failure, time.time(), masking))
 
     def close(self) -> None:
-        """Measure and write nothing any more."""
+        """Stop measuring and writing."""
         self.state_sizes.close()
         if self._history is not None:
             self._history.close()
@@ -110,7 +110,7 @@ class ObservedRun:
     def records(self) -> Sequence[Record]:
         """The latest 300 records of the history, oldest first, as `anchorbolt history --json` prints them.
 
-        Those of earlier drivers are there a moment after the start, once a thread has read them.
+        Records of earlier drivers appear soon after the start, once a thread has read them.
         """
         return [*self._earlier, *self._records][-RECORDS_SHOWN:]
 
@@ -121,7 +121,7 @@ class ObservedRun:
 
     @property
     def failed_records(self) -> Sequence[Record]:
-        """The latest 100 of these records, and of this run's, that tell of a failure, oldest first."""
+        """The latest 100 records with a failure, of earlier drivers and of this run, oldest first."""
         earlier = [each for each in self._earlier if each.has_failed]
         return [*earlier, *self._failed_records][-_FAILED_RECORDS_KEPT:]
 
@@ -129,7 +129,7 @@ class ObservedRun:
     def dead_letters(self) -> Sequence[Letter]:
         """The latest 100 dead letters, oldest first, with the traceback if a bolt raised.
 
-        Of a wave of an earlier driver there are only the first three.
+        For a wave of an earlier driver, only the first three.
         """
         return [*letters_in(self._earlier), *self._letters][-MOST_LETTERS:]
 
@@ -155,13 +155,13 @@ class ObservedRun:
 
     @property
     def throttle(self) -> Throttle | None:
-        """What holds the rich spouts back now; None if the topology has none."""
+        """The back pressure on the rich spouts; None without rich spouts."""
         spouts = self._runner.spouts
         return None if spouts is None or spouts.rich is None else spouts.rich.throttle()
 
     @property
     def losses(self) -> int:
-        """How often Spark or the network has lost something in the current wave; 0 between two waves."""
+        """The rounds of the current wave in which Spark or the network lost something; 0 between waves."""
         return self._checkpoints.losses
 
     @property
@@ -171,9 +171,9 @@ class ObservedRun:
 
     @property
     def tasks(self) -> tuple[int, int, int]:
-        """Of the last job for bolts: its ended tasks, all its tasks if it still runs, and the executed tuples.
+        """Numbers of the last job for bolts: ended tasks, all tasks if it still runs, executed tuples.
 
-        All are 0 on an engine that does not tell.
+        All are 0 if the engine does not report them.
         """
         ended, tasks = self._runner.progress()
         return len(ended), tasks, sum(ended.values())
@@ -182,7 +182,7 @@ class ObservedRun:
     def unended_tasks(self) -> Sequence[TaskKey]:
         """The tasks of bolts that the current round waits for, by level.
 
-        Empty if no round runs, if it runs only some tasks, and on an engine that does not tell.
+        Empty if no round runs, if it runs only some tasks, or if the engine reports none.
         """
         ended, tasks = self._runner.progress()
         all_tasks = self.plan.wiring.places
@@ -195,7 +195,7 @@ class ObservedRun:
 
     @property
     def waiting(self) -> Mapping[str, float]:
-        """What the run waits for now, such as its store, and for how many seconds; empty if for nothing."""
+        """The current waits of the run, such as for its store, in seconds; empty if there are none."""
         return longest(self._watch_of_store.waiting, self._checkpoints.waiting)
 
     def _show_earlier(self, records: Sequence[Record]) -> None:
@@ -211,20 +211,20 @@ class ObservedRun:
 
 
 def longest(*waits: Mapping[str, float]) -> Mapping[str, float]:
-    """Merge what several parts of a run wait for. If two wait for the same, the longer time counts."""
+    """Merge the waits of several parts of a run. If two parts wait for the same, keep the longer time."""
     names = dict.fromkeys(name for each in waits for name in each)
     return {name: max(each.get(name, 0.0) for each in waits) for name in names}
 
 
 class ChangedAttributes:
-    """Warns once for each component of a run."""
+    """Warns of changed attributes, once for each bolt."""
 
     def __init__(self, plan: ExecutionPlan) -> None:
         self._stateful = plan.wiring.stateful
         self._told: set[str] = set()
 
     def warn(self, reports: Iterable[TaskReport]) -> None:
-        """Warn of what the tasks of a committed wave have noticed."""
+        """Warn of changed attributes in a wave's reports."""
         for report in reports:
             if not report.changed_attributes or report.component in self._told:
                 continue

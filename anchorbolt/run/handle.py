@@ -46,8 +46,8 @@ class RunHandle:
     ) -> None:
         """Called by an engine: recover, and start the loop of its waves.
 
-        `listener` is called after each committed wave. Without `keeps_history`, nobody can read a history later.
-        `start` shows what the engine has waited for until now.
+        `listener` is called after each committed wave. Without `keeps_history`, no history is written.
+        `start` shows the engine's waits until now.
         """
         self._start = start or RunStart(plan.topology, plan.settings)
         self._plan = plan
@@ -88,7 +88,7 @@ class RunHandle:
         threading.Thread(target=self._watch, name="anchorbolt-run", daemon=True).start()
 
     def observe(self) -> ObservedRun:
-        """Return the rest that is known of the run: figures, history, the wave that runs now."""
+        """Return the view of the run: its figures, its history, the wave that runs now."""
         return self._observed
 
     @property
@@ -128,12 +128,12 @@ class RunHandle:
 
     @property
     def pausing(self) -> bool:
-        """Whether the run is paused, but waves still run for what is in flight."""
+        """Whether the run is paused, but waves still run for messages or batches in flight."""
         return self.paused and not self._loop.wait_until_paused(0)
 
     @property
     def metrics_address(self) -> str | None:
-        """Where the metrics are shown, with `topology.metrics.port`; None without it."""
+        """The address of the metrics; None without `topology.metrics.port`."""
         return self._start.metrics_address
 
     @property
@@ -156,7 +156,7 @@ class RunHandle:
     def stop(self, timeout: float | None = None) -> bool:
         """Finish the current wave, if any, and end the run; return whether it has ended.
 
-        Rich spouts are not asked for more, but waves run until no message is pending any more, at most for
+        Rich spouts are not asked for more, but waves run until no message is pending, at most for
         `topology.message.timeout.secs`.
 
         A paused run ends at once.
@@ -169,7 +169,7 @@ class RunHandle:
     def pause(self, timeout: float | None = None) -> bool:
         """Finish the current wave, if any, and begin no other until `resume`; return whether no wave runs any more.
 
-        No source is asked for more from now on. What has been emitted is still processed, as in Storm: waves run until
+        No source is asked for more from now on. Emitted tuples are still processed, as in Storm: waves run until
         no message of a rich spout is pending and no batch of a transactional topology is in flight, for rich spouts at
         most for `topology.message.timeout.secs`. After that nothing times out, however long the pause is. A spout's
         `deactivate` is called once none of its messages is pending.
@@ -189,7 +189,7 @@ class RunHandle:
     def resume(self) -> None:
         """End the pause: call `activate` of the rich spouts, and run waves as before. Return at once.
 
-        What arrived at the sources during the pause is processed. Has no effect on a run that is not paused.
+        Data that arrived during the pause is processed. Has no effect on a run that is not paused.
         """
         with self._pause_lock:
             self._paused = False
@@ -266,7 +266,7 @@ class RunHandle:
             status = RunStatus.FAILED
         else:
             status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
-        # What shows the run says so at once: cleaning up may take seconds, if the store is away.
+        # Before the clean-up, which may take seconds without the store: the page shows the end at once.
         self._failure, self._status = failure, status
         self._clean_up(self._observed.ended)
 

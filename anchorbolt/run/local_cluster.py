@@ -58,7 +58,7 @@ class LocalCluster:
             until_empty: Process the data that the sources have now, and end; with rich spouts, when they emit no more
                 and no message is pending. Otherwise run until `stop`.
             on_wave: Called after each committed wave.
-            start: Internal: what shows the start.
+            start: Internal: shows the start.
 
         Raises:
             AnchorboltError: The topology or configuration is wrong, or recovery was refused.

@@ -38,11 +38,11 @@ def prepare_plan(
 ) -> ExecutionPlan:
     """Return the plan of a run on Spark; or, with `memory`, of a run in this process.
 
-    Opens no store, except for rich spouts: the number of ackers that the run before had is read.
+    Opens no store, except for rich spouts: it reads the previous run's number of ackers.
 
     There is an acker for each of the `executors`, if the configuration does not say otherwise. `memory` is the provider
     for state in memory, and the default where none is configured. `location` is the default checkpoint location;
-    `locations` opens the run's locations, by default as this process can; `retry` tells that it waits for the store.
+    `locations` opens the run's locations, by default on this process's file systems; `retry` shows waits for the store.
     Raises `TopologyError` if `topology` is not a topology, and `ConfigError`.
     """
     if not isinstance(topology, Topology):
@@ -88,7 +88,7 @@ def prepare_plan(
 def former_ackers(
     topology: Topology, provider: StateProvider, settings: Settings, retry: RetryPolicy | None = None
 ) -> int:
-    """Return the number of ackers of the run before; 0 if there was none."""
+    """Return the number of ackers of the previous run; 0 if there was none."""
     retry = retry or RetryPolicy(settings.message_timeout_secs * 1000)
     with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology.name)))) as storage:
         record, _ = DecisionLog(storage, retry=retry).load()

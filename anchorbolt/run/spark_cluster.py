@@ -60,7 +60,7 @@ class SparkCluster:
             until_empty: Process the data that the sources have now, and end; with rich spouts, when they emit no more
                 and no message is pending.
             on_wave: Called after each committed wave, on a thread of the engine.
-            start: Internal: what `anchorbolt run` shows of the start.
+            start: Internal: shows the start in `anchorbolt run`.
 
         Raises:
             AnchorboltError: The topology, configuration or session is wrong, or recovery was refused.
@@ -109,5 +109,5 @@ class SparkRunHandle(RunHandle):
 
     @property
     def query(self) -> StreamingQuery | None:
-        """Spark's own handle of the streaming query, whose `recentProgress` describes the source. None without one."""
+        """Spark's handle of the streaming query; its `recentProgress` describes the source. None without a query."""
         return self._runner.query if isinstance(self._runner, SparkRunner) else None

@@ -1,4 +1,4 @@
-"""A run before it has a handle: what its start waits for, and its metrics, from before Spark is started on."""
+"""A run that is starting: its waits and its metrics, from before Spark is started."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATUSES = ("running", "stopped", "finished", "failed")
 
 
 class RunStart:
-    """Shows the start of one run: its store may be away. Ends with the run."""
+    """Shows the start of one run, which may wait for its store. Ends with the run."""
 
     def __init__(self, topology: str, settings: Settings, on_recovery: Callable[[Any], object] | None = None) -> None:
         """Show the metrics, if `topology.metrics.port` is set.
@@ -36,7 +36,7 @@ class RunStart:
         self.topology = topology
         self.retry = RetryPolicy(settings.message_timeout_secs * 1000)
         self.on_recovery = on_recovery
-        self._asked_at: float | None = None  # when the store was called that has not answered, by `time.monotonic`
+        self._asked_at: float | None = None  # `time.monotonic` of a call that the store has not answered
         self._server: MetricsServer | None = None
         if settings.metrics_port is not None:
             from anchorbolt.observe.web.metrics import MetricsServer, MetricsText
@@ -45,15 +45,15 @@ class RunStart:
 
     @property
     def waiting(self) -> Mapping[str, float]:
-        """What the start waits for now, such as the store, and for how many seconds."""
+        """The current waits of the start, such as for the store, in seconds."""
         asked_at = self._asked_at
         waited = 0.0 if asked_at is None else time.monotonic() - asked_at
         return {**({StateUnavailable.waits_for: waited} if waited > PATIENCE_S else {}), **self.retry.waiting}
 
     def ask_store(self, call: Callable[[], object]) -> None:
-        """Call the store, which answers in milliseconds if it is there. Raises `StateUnavailable` after the patience.
+        """Call the store, which answers in milliseconds if it is there. Raises `StateUnavailable` after the deadline.
 
-        A client library repeats a call for seconds before it fails: meanwhile the start waits already.
+        A client library repeats a call for seconds before it fails: `waiting` includes this time.
         """
         self._asked_at = time.monotonic()
         try:
@@ -63,7 +63,7 @@ class RunStart:
 
     @property
     def metrics_address(self) -> str | None:
-        """Where the metrics are shown; None without `topology.metrics.port`."""
+        """The address of the metrics; None without `topology.metrics.port`."""
         return None if self._server is None else self._server.address
 
     def collector(self) -> Collector:
@@ -73,7 +73,7 @@ class RunStart:
         return StartCollector(self.topology, STATUSES, lambda: self.waiting)
 
     def show(self, handle: Any) -> None:
-        """Show the own metrics of a run, by its `RunHandle`, from now on. Called before it recovers."""
+        """Show the metrics of a run from now on, by its `RunHandle`. Called before the run recovers."""
         if self._server is not None:
             from anchorbolt.observe.web.metrics import MetricsText
 
@@ -82,6 +82,6 @@ class RunStart:
             self.on_recovery(handle)
 
     def close(self) -> None:
-        """Show nothing any more. May be called more than once."""
+        """Stop showing the start. May be called more than once."""
         if self._server is not None:
             self._server.close()

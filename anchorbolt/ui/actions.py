@@ -1,6 +1,6 @@
 """The actions: to pause, to resume and to stop a run, under Storm's names where Storm has them.
 
-Each needs the token, also on loopback. `Guard` has refused a request of another origin before it gets here.
+Each needs the token, also on loopback. `Guard` has already refused requests of other origins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anchorbolt.run.handle import RunHandle
 
 Actions = Mapping[str, Callable[[], bool]]
-"""By the last part of its path, what an action calls. It returns at once, with whether the run can still do it."""
+"""The function of each action, by the last part of its path. It returns at once whether the run can still do it."""
 
 ACTIONS = {
     "activate": "Resume a run that is paused.",
@@ -32,7 +32,7 @@ ACTIONS = {
 
 
 def actions_on(handle: RunHandle, stop: Callable[[], None] | None = None) -> Actions:
-    """Return the actions on a run. `stop` is called instead of the handle's, and must return at once."""
+    """Return the actions on a run. `stop` replaces the handle's `stop`, and must return at once."""
     return {
         "activate": partial(_resume, handle),
         "deactivate": partial(_pause, handle),

@@ -1,6 +1,6 @@
 """The answers of the REST API: their types, from which the JSON and the OpenAPI description are derived.
 
-The names are those of Storm's REST API where Storm has them, in camel case. None is what a history does not tell. A
+The names are those of Storm's REST API where Storm has them, in camel case. A value missing in a history is None. A
 field that is UNSET is left out of the JSON.
 """
 
@@ -37,11 +37,11 @@ class Summary(Answer, frozen=True, kw_only=True):
 
 
 class Amounts(Answer, frozen=True, kw_only=True):
-    """What tasks did in a window: each `Figure` that is shown, and what follows from several."""
+    """The figures of tasks in a window: each shown `Figure`, and values derived from several."""
 
     executed: int | None
     emitted: int | None
-    failed: int | UnsetType | None  # of a rich spout messages; a stream spout has none
+    failed: int | UnsetType | None  # messages of a rich spout; a stream spout has none
     errors: int | None
     execute_ms: float | None
     prepare_ms: float | None
@@ -55,7 +55,7 @@ class Amounts(Answer, frozen=True, kw_only=True):
     transferred: int | UnsetType | None = UNSET
     execute_latency: Decimal | UnsetType | None = UNSET
     capacity: Decimal | UnsetType | None = UNSET
-    acked: int | UnsetType | None = UNSET  # messages of a rich spout; of a bolt tuples, if tuples are tracked
+    acked: int | UnsetType | None = UNSET  # messages of a rich spout; tuples of a bolt, if tracked
     complete_latency: Decimal | UnsetType = UNSET
 
 
@@ -134,7 +134,7 @@ class Stats(Amounts, frozen=True, kw_only=True):
 
 
 class InputStats(Answer, frozen=True, kw_only=True):
-    """A stream that a bolt takes. Only that of a bolt without another one has all figures."""
+    """A stream that a bolt reads. It has all figures only if the bolt reads no other."""
 
     component: str
     encoded_component_id: str
@@ -159,7 +159,7 @@ class OutputStats(Answer, frozen=True, kw_only=True):
 
 
 class Executor(Amounts, frozen=True, kw_only=True):
-    """A task. That of a stream spout has no `failed`."""
+    """A task. A task of a stream spout has no `failed`."""
 
     id: str
     encoded_id: str
@@ -168,7 +168,7 @@ class Executor(Amounts, frozen=True, kw_only=True):
 
 
 class Spread(Answer, frozen=True, kw_only=True):
-    """How a number differs between tasks; `bars` are a histogram."""
+    """The spread of a number over tasks; `bars` are a histogram."""
 
     min: float
     median: float
@@ -241,11 +241,11 @@ class RunningWave(Answer, frozen=True, kw_only=True):
     txid: int
     phase: str
     round: int
-    last_failure: str = ""  # why the round before failed
+    last_failure: str = ""  # why the previous round failed
     seconds: float
     tasks_ended: int = 0
-    tasks_total: int = 0  # of the current round; 0 if the engine does not tell
-    waits_for_tasks: Sequence[Task] = []  # the first 50 of them
+    tasks_total: int = 0  # of the current round; 0 if the engine reports none
+    waits_for_tasks: Sequence[Task] = []  # the first 50
     waits_for_tasks_total: int = 0
 
 
@@ -265,7 +265,7 @@ class Throttled(Answer, frozen=True, kw_only=True):
     reason: str
     by: Task | None
     seconds: float
-    window_seconds: float  # throttled, of the last `of_seconds`
+    window_seconds: float  # throttled in the last `of_seconds`
     of_seconds: float
     spouts: Sequence[SpoutLoad]
 
@@ -284,9 +284,9 @@ class SourceLag(Answer, frozen=True, kw_only=True):
 
 
 class Now(Answer, frozen=True, kw_only=True):
-    """What the run does now. The defaults are what is known of a history."""
+    """The current activity of a run. The defaults are for a history."""
 
-    pausing: bool = False  # whether the run is paused, but waves still run for what is in flight
+    pausing: bool = False  # paused, but waves still run for messages or batches in flight
     commit_age_secs: float | None = None  # since the last commit; before the first one, since the start
     wave: RunningWave | None = None  # None between two waves
     waiting: Sequence[Waiting] = []
@@ -352,7 +352,7 @@ class Message(Answer, frozen=True, kw_only=True):
 
 
 class TimedOut(Task, frozen=True, kw_only=True):
-    """A task that held tuples of messages when these timed out."""
+    """A task that held tuples of messages when they timed out."""
 
     spout: str
     messages: int
@@ -369,7 +369,7 @@ class Failures(Answer, frozen=True, kw_only=True):
 
 
 class SizeOf(Answer, frozen=True, kw_only=True):
-    """The size of a state; None for what its store does not tell."""
+    """The size of a state; None if its store does not report it."""
 
     keys: int | None
     bytes: int | None
@@ -380,7 +380,7 @@ class TaskSize(SizeOf, frozen=True, kw_only=True):
 
 
 class Growth(SizeOf, frozen=True, kw_only=True):
-    """How a state grew within `seconds`, or `over_secs` if less is known."""
+    """The growth of a state in `seconds`, or `over_secs` if less is known."""
 
     seconds: int
     over_secs: float
@@ -417,7 +417,7 @@ class ComponentState(StateOf, frozen=True, kw_only=True):
 
 
 class Found(Answer, frozen=True, kw_only=True):
-    """What a task has under a key. A value that is very long or cannot be decoded has a `problem` instead."""
+    """A task's value of a key. A value that is very long or cannot be decoded has a `problem` instead."""
 
     task: int
     bytes: int

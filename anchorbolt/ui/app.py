@@ -37,11 +37,11 @@ _JSON = "application/json"
 
 @dataclass
 class Shown:
-    """What the server shows now. Replaced as a whole, from any thread, once a run has started."""
+    """The content to serve. Any thread may replace it as a whole, once a run has started."""
 
     answers: Answers
     metrics: MetricsText | None = None  # None while a run starts, and of a history
-    actions: Actions = field(default_factory=dict)  # none if nobody may act
+    actions: Actions = field(default_factory=dict)  # empty if actions are off
     lookups: Lookups | None = None  # as `metrics`
 
 
@@ -76,7 +76,7 @@ class UiApp:
         return self._static(request.path_params["name"])
 
     def _static(self, name: str) -> Response:
-        """Return a file of the page. The files are in memory, so a name with `..` is just an unknown one."""
+        """Return a file of the page. The files are in memory, so a name with `..` is just unknown."""
         data = self._files.get(name)
         if data is None:
             raise HTTPException(404, "there is no such file")

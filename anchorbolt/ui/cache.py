@@ -17,13 +17,13 @@ _MOST_ANSWERS = 500
 
 
 class TooManyAnswers(Exception):
-    """Clients have asked for more different things within a second than are made."""
+    """Clients asked for too many different answers within a second."""
 
 
 class Answers:
-    """The answers of one topology. Not thread-safe: the server's event loop asks.
+    """The answers of one topology. Not thread-safe: for the server's event loop.
 
-    Whatever an answer holds, none of the `secrets` is in it.
+    The `secrets` are masked in every answer.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Answers:
         return self._seen
 
     def renew(self) -> None:
-        """Have the next answer made from a new observation: something was just changed."""
+        """Make the next answer from a new observation: something was just changed."""
         self._seen = None
 
     def get(self, key: Hashable, make: Callable[[Observation], Any]) -> bytes | None:
-        """Return what `make` returns as JSON, or None if that is None. `key` names the answer.
+        """Return the result of `make` as JSON, or None if it is None. `key` names the answer.
 
         Raises:
             TooManyAnswers: 500 other answers were made from this observation.

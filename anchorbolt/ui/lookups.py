@@ -37,7 +37,7 @@ class LookupRefused(Exception):
 
 
 class Budget:
-    """The time that lookups may take: a share of all time, which is saved up to a limit. Not thread-safe."""
+    """The time for lookups: a share of all time, saved up to a limit. Not thread-safe."""
 
     def __init__(self, now: float) -> None:
         self._left_s, self._at = _MOST_SAVED_S, now
@@ -48,12 +48,12 @@ class Budget:
         return self._left_s > 0
 
     def spend(self, seconds: float) -> None:
-        """Note how long a lookup took."""
+        """Subtract the time of a lookup."""
         self._left_s -= seconds
 
 
 class Lookups:
-    """The lookups of one run. Not thread-safe: the server's event loop asks."""
+    """The lookups of one run. Not thread-safe: for the server's event loop."""
 
     def __init__(self, plan: ExecutionPlan, clock: Callable[[], float] = time.monotonic) -> None:
         self._plan = plan
@@ -64,7 +64,7 @@ class Lookups:
     async def find(self, component: str, text: str) -> LookedUp:
         """Return the answer of `/api/v1/topology/{id}/state/{component}?key=…`.
 
-        It tells of at most 20 tasks that have the key, and of those that were asked within 4 seconds.
+        It has at most 20 tasks that have the key, and asks no further task after 2 seconds.
 
         Raises:
             LookupRefused: The key or the component cannot be looked up, or not now.
@@ -94,7 +94,7 @@ class Lookups:
                 made = self._found(component, text, began)
             except Exception as error:
                 failure = error
-            except BaseException as error:  # of the user's codec, whose thread must give back its place
+            except BaseException as error:  # of the user's codec; the thread must free its slot
                 failure = LookupRefused(409, f"the key cannot be looked up: {type(error).__name__}")
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(end, made, failure)
@@ -115,7 +115,7 @@ class Lookups:
                 asked += 1
                 if stored.data is not None:
                     found.append(found_value(stored))
-                # The rest of the time is for showing the values.
+                # The rest of the time is for formatting values.
                 if len(found) == _MOST_FOUND or self._clock() - began > _DEADLINE_S / 2:
                     break
         except AnchorboltError as error:

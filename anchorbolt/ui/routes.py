@@ -1,4 +1,4 @@
-"""The answers below `/api/v1/topology/{id}`: the path of each, its parameters, its type, and what makes it.
+"""The answers below `/api/v1/topology/{id}`: the path, parameters and type of each, and its function.
 
 The app serves this table, and the OpenAPI description is derived from it.
 """
@@ -46,11 +46,11 @@ class Parameter(Protocol):
         """Its JSON schema."""
 
     def read(self, given: str | None) -> Any:
-        """Return the value that a request gives. Raises `ValueError` with what it must be."""
+        """Return the value in a request. Raises `ValueError` with the allowed values."""
 
 
 class Choice(NamedTuple):
-    """One of some texts."""
+    """One of several texts."""
 
     name: str
     text: str
@@ -68,7 +68,7 @@ class Choice(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """Whether the text is 1."""
+    """True if the text is 1."""
 
     name: str
     text: str
@@ -108,7 +108,7 @@ class Answered(NamedTuple):
     path: str
     text: str
     answer: Any  # its type
-    make: Callable[[Observation, Given], Any]  # returns None if there is no such thing
+    make: Callable[[Observation, Given], Any]  # returns None if it does not exist
     parameters: Sequence[Parameter] = ()
 
 

@@ -45,16 +45,16 @@ class UiServer:
         max_checkpoint_age_s: float = 300.0,
         start: RunStart | None = None,
     ) -> None:
-        """Listen on a port, and say that the topology starts. Port 0 chooses a free one.
+        """Listen on a port, and show that the topology starts. Port 0 chooses a free one.
 
         Args:
             topology: The name of the topology that `show` will show.
             port: The TCP port.
             host: A name or an address of this machine. Only loopback does not need a token.
-            token: Wanted for actions and, if the host is not loopback, for reading.
+            token: Required for actions and, if the host is not loopback, for reading.
             actions: Whether somebody with the token may pause and stop the run.
-            max_checkpoint_age_s: From when on `/readyz` fails.
-            start: Internal: what the topology waits for while it starts.
+            max_checkpoint_age_s: `/readyz` fails above this age.
+            start: Internal: the waits of the topology's start.
 
         Raises:
             ConfigError: The port cannot be used, or the token is missing or too short.
@@ -79,9 +79,9 @@ class UiServer:
 
     @classmethod
     def from_settings(cls, topology: str, settings: Settings, start: RunStart | None = None) -> UiServer | None:
-        """Return a server as `topology.ui.port` and the keys beside it say; None without that key.
+        """Return a server by the keys `topology.ui.…`; None without `topology.ui.port`.
 
-        `start` tells what the topology waits for while it starts.
+        `start` has the waits of the topology's start.
 
         Raises:
             ConfigError: As the constructor, or the token cannot be read.
@@ -131,7 +131,7 @@ class UiServer:
 
         Args:
             handle: The run.
-            origins: Where each key of its configuration comes from, such as `Configuration.origins`.
+            origins: The source of each key of its configuration, such as `Configuration.origins`.
             stop: Called for the action `stop` and must return at once; by default the handle's `stop`, on a thread.
         """
         plan = handle.observe().plan

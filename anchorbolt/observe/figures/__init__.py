@@ -1,1 +1,1 @@
-"""The figures of a run: what its tasks did, summed over Storm's windows. Kept on the driver, fed by committed waves."""
+"""The figures of a run's tasks, summed over Storm's windows. The driver keeps them and adds each committed wave."""

@@ -118,7 +118,7 @@ def _lags(last: WaveReport) -> Iterator[tuple[str, str, Mapping[str, int]]]:
 
 
 def _registered(families: Families, metrics: RegisteredMetrics) -> Iterator[Metric]:
-    """Yield what components have registered. Two names that differ only in `.` and `-` are one metric."""
+    """Yield the metrics of components. Two names that differ only in `.` and `-` are one metric."""
     numbers: defaultdict[tuple[str, str], dict[tuple[str, str], float]] = defaultdict(dict)
     for metric, number in metrics.numbers.items():
         numbers[metric.kind, user_metric(metric.name)][metric.task[0], str(metric.task[1])] = number
@@ -134,7 +134,7 @@ def _registered(families: Families, metrics: RegisteredMetrics) -> Iterator[Metr
 
 
 def of_messages(families: Families, run: ObservedRun) -> Iterator[Metric]:
-    """Yield the metrics. Never waits for a wave."""
+    """Yield the metrics of messages. Never waits for a wave."""
     yield families.gauge("messages_in_flight", "Messages neither acked nor failed.", run.messages_in_flight)
     text = "Time since the oldest message in flight was emitted; 0 without one."
     yield families.gauge("oldest_message_seconds", text, run.oldest_message_s)
@@ -151,17 +151,17 @@ def of_messages(families: Families, run: ObservedRun) -> Iterator[Metric]:
     yield families.counter("timed_out_messages", text, timed_out, ["spout", "component", "task"])
 
 
-_STARTED = time.time()  # of this process, as good as
+_STARTED = time.time()  # roughly when this process started
 
 Waiting = Callable[[], Mapping[str, float]]
-"""Returns what a run waits for, and for how many seconds."""
+"""Returns the seconds of each wait of a run, by its name."""
 
 
 class StartCollector(Collector):
     """Yields the few metrics of a run before it has a handle, under the names of `RunCollector`."""
 
     def __init__(self, topology: str, statuses: Iterable[str], waiting: Waiting) -> None:
-        """`statuses` are those that the run may have later."""
+        """`statuses`: all possible statuses after the start."""
         self._families = Families(topology)
         self._statuses = tuple(statuses)
         self._waiting = waiting
@@ -180,7 +180,7 @@ class StartCollector(Collector):
 
 
 def start_time(families: Families) -> Metric:
-    """Return the metric that changes whenever a supervisor starts the driver again, also if it never recovers."""
+    """Return the metric that changes whenever a supervisor starts the driver again, even if it never recovers."""
     return families.gauge("start_time_seconds", "When the driver's process started, as Unix time.", _STARTED)
 
 
@@ -192,7 +192,7 @@ def age_of_checkpoint(families: Families, age_s: float) -> Metric:
 
 
 def waiting_seconds(families: Families, waiting: Mapping[str, float]) -> Metric:
-    """Return the metric of what a run waits for."""
+    """Return the metric of a run's waits."""
     text = "For how long the run has waited for something, such as its store."
     samples = [((waits_for,), seconds) for waits_for, seconds in waiting.items()]
     return families.gauge("waiting_seconds", text, samples, ["waits_for"])

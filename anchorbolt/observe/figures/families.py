@@ -42,7 +42,7 @@ class Families:
     def histogram(
         self, name: str, text: str, samples: Distributions, labels: Sequence[str], unit: float = 1.0
     ) -> Metric:
-        """Return a histogram. The distributions count in a unit of so many of the metric's."""
+        """Return a histogram. `unit` converts the distributions' values to the metric's unit."""
         family = HistogramMetricFamily(f"anchorbolt_{name}", text, labels=("topology", *labels))
         for values, distribution in samples.items():
             buckets = [(_shown(limit * unit), count) for limit, count in _cumulated(distribution)]
@@ -51,7 +51,7 @@ class Families:
 
 
 def user_metric(name: str) -> str:
-    """Return the name under which a component's metric is shown."""
+    """Return the Prometheus name of a component's metric."""
     return f"user_{re.sub('[^A-Za-z0-9_]', '_', name)}"
 
 
@@ -60,7 +60,7 @@ def _shown(limit: float) -> str:
 
 
 def _cumulated(distribution: Distribution) -> Iterator[tuple[float, int]]:
-    """Yield each limit, and how many values do not exceed it; infinity last."""
+    """Yield each limit and the number of values up to it; infinity last."""
     counted, waiting = distribution.zeros, list(distribution.limits())
     for limit in (*_LIMITS, float("inf")):
         while waiting and waiting[0][0] <= limit:

@@ -52,7 +52,7 @@ class SpoutFigure(Declared):
 class Figures:
     """The figures of a window."""
 
-    seconds: float  # that the window covers: less than its length while the run is younger
+    seconds: float  # covered by the window: less than its length while the run is younger
     waves: Numbers  # by `WaveFigure`
     spouts: Mapping[str, Numbers]  # by spout, and by `SpoutFigure`
     tasks: Sequence[TaskFigures]
@@ -109,7 +109,7 @@ class RunFigures:
             self._last, self._last_at = report, now
 
     def add_of_spout(self, report: TaskReport) -> None:
-        """Add what a rich spout's task measured since its last report: between waves, in its calls."""
+        """Add a report of a rich spout's task: its calls between waves, since the last report."""
         with self._lock:
             self._tasks.add([report], self._clock())
             self._registered.add([report])
@@ -122,7 +122,7 @@ class RunFigures:
                 self._errors[report.component] = report.error
 
     def over(self, window: str = ALL_TIME) -> Figures:
-        """Return the figures of a window, one of `WINDOWS` or `ALL_TIME`. Raises KeyError for another one."""
+        """Return the figures of a window, one of `WINDOWS` or `ALL_TIME`. Raises KeyError for another name."""
         with self._lock:
             now = self._clock()
             waves, seconds = self._waves.sums(window, now)
@@ -141,19 +141,19 @@ class RunFigures:
             )
 
     def tasks_over(self, window: str) -> list[TaskFigures]:
-        """Return only the figures of tasks of a window. Raises KeyError for an unknown one."""
+        """Return the figures of tasks over a window. Raises KeyError for an unknown window."""
         with self._lock:
             return self._tasks.tasks(window, self._clock())
 
     @property
     def timed_out(self) -> Mapping[tuple[str, TaskKey], int]:
-        """How many messages timed out, by their spout and the task that held a tuple of them last."""
+        """The number of messages that timed out, by spout and last task that held one of their tuples."""
         with self._lock:
             return self._timed_out.copy()
 
     @property
     def reported_errors(self) -> Mapping[str, ReportedError]:
-        """The latest error that each component has reported by `report_error`; none for most."""
+        """The latest error of each component that has called `report_error`."""
         with self._lock:
             return self._errors.copy()
 
@@ -170,13 +170,13 @@ class RunFigures:
 
     @property
     def registered(self) -> RegisteredMetrics:
-        """What the metrics measured that components have registered."""
+        """The values of the metrics that components have registered."""
         with self._lock:
             return self._registered.copy()
 
     @property
     def last_wave(self) -> tuple[WaveReport | None, float]:
-        """The latest committed wave, and the seconds since its commit; None and those since the start before it."""
+        """The latest committed wave and the seconds since; before the first, None and the seconds since the start."""
         with self._lock:
             return self._last, self._clock() - self._last_at
 
@@ -188,14 +188,14 @@ def _one(value: float) -> Distribution:
 
 
 class Latencies:
-    """Distributions of times in ms, one for each of some kinds. Not thread-safe."""
+    """Distributions of times in ms, by kind. Not thread-safe."""
 
     def __init__(self, kinds: Iterable[str], now: float) -> None:
         self._rows = {kind: row for row, kind in enumerate(kinds)}
         self._windows = Windows((len(self._rows), _BUCKETS + 2), now)
 
     def add(self, found: Mapping[str, Distribution], now: float) -> None:
-        """Add distributions by kind; unknown kinds are left out."""
+        """Add distributions by kind; unknown kinds are ignored."""
         table = np.zeros((len(self._rows), _BUCKETS + 2))
         for kind, distribution in found.items():
             if kind in self._rows:

@@ -1,11 +1,11 @@
 """Measures how large the committed state of each task is, on a thread of its own.
 
-It asks the store what the store knows anyway: `StateStorage.count` and `StateStorage.size`. Redis and a store in memory
+It asks the store for numbers that are cheap: `StateStorage.count` and `StateStorage.size`. Redis and a store in memory
 keep both. SQLite keeps the bytes and counts the keys in 50 to 200 ns each. HBase would have to send all rows, so it
-tells neither. Tasks cannot count keys instead: a bolt puts a key without knowing whether it is new.
+reports neither. Tasks cannot count keys instead: a bolt puts a key without knowing whether it is new.
 
-Nothing is measured until somebody wants to show it. After each measurement the thread rests for at least 15 seconds,
-and for so long that measuring takes at most 1 % of a core and keeps a connection busy for at most 10 % of the time.
+Nothing is measured until the page or Prometheus needs it. After each measurement the thread rests at least 15 seconds,
+and long enough that measuring takes at most 1 % of a core and keeps a connection busy for at most 10 % of the time.
 Measuring raises no fence and holds no snapshot between two tasks, and no wave waits for it.
 """
 
@@ -26,7 +26,7 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _EVERY_S = 15.0
 _SHARE_OF_CORE = 100
-_SHARE_OF_TIME = 10  # with a thread that computes beside it, this one waits for Python's lock most of the time
+_SHARE_OF_TIME = 10  # beside a thread that computes, this thread mostly waits for Python's lock
 _AGAIN_S = 60.0  # after the store did not answer
 _END_S = 2.0
 
@@ -40,7 +40,7 @@ class SizeMeter:
         clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        """Begin with no measurement. The clocks return seconds; `cpu_clock` those that the calling thread computed."""
+        """Begin with no measurement. The clocks return seconds; `cpu_clock` the CPU time of the calling thread."""
         self._plan = plan
         self._clock = clock
         self._cpu_clock = cpu_clock
@@ -58,7 +58,7 @@ class SizeMeter:
                 self._thread.start()
 
     def measured(self) -> MeasuredSizes:
-        """Return what was measured. Never waits for the store."""
+        """Return the latest sizes. Never waits for the store."""
         return self._sizes.measured(self._clock())
 
     def close(self) -> None:
@@ -75,11 +75,11 @@ class SizeMeter:
         while not self._closing.is_set():
             rest_s = self._measure(self._closing.is_set)
             wait(rest_s)
-        if rest_s == _EVERY_S:  # measuring is cheap: the sizes that the run has left behind
+        if rest_s == _EVERY_S:  # measuring is cheap: get the sizes at the run's end
             self._measure(lambda: False)
 
     def _measure(self, ends: Callable[[], bool]) -> float:
-        """Measure all tasks, and return how long to rest."""
+        """Measure all tasks, and return the seconds to rest."""
         began, began_cpu = self._clock(), self._cpu_clock()
         sizes: dict[TaskKey, Size] = {}
         try:
@@ -89,7 +89,7 @@ class SizeMeter:
                 sizes[task] = self._size(namespace)
             else:
                 self._sizes.add(sizes, self._clock())
-        except Exception:  # of the store; the run reports the error itself
+        except Exception:  # from the store; the run reports the error itself
             _log.debug("the sizes of the states could not be measured", exc_info=True)
             return _AGAIN_S
         took_s, computed_s = self._clock() - began, self._cpu_clock() - began_cpu

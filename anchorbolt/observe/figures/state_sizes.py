@@ -1,4 +1,4 @@
-"""How many keys and bytes the committed state of each task has, and how they grew within an hour. Times are given."""
+"""Keys and bytes of each task's committed state, and their growth in the last hour. Callers pass the times."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_POINTS = 300  # of a component
 
 
 class Size(NamedTuple):
-    """The size of a state; None for what its store does not tell."""
+    """The size of a state; None if its store does not report it."""
 
     keys: int | None
-    bytes: int | None  # of the store's memory or disk, about
+    bytes: int | None  # roughly, in the store's memory or on disk
 
 
 class Point(NamedTuple):
@@ -30,14 +30,14 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredSizes:
-    """What is known at a moment."""
+    """The sizes at one moment."""
 
     age_s: float | None  # of the latest measurement; None before the first one
-    tasks: Mapping[TaskKey, Size]  # as measured last
+    tasks: Mapping[TaskKey, Size]  # the latest
     history: Mapping[str, Sequence[Point]]  # by component, oldest first, of the last hour
 
     def grown(self, component: str, seconds: float) -> Point | None:
-        """Return what a component gained, and within how many seconds: `seconds`, or fewer if less is known.
+        """Return a component's growth, and over how many seconds: `seconds`, or fewer early in a run.
 
         None before the second measurement.
         """
@@ -59,7 +59,7 @@ class StateSizes:
         self._history: defaultdict[str, deque[tuple[float, Size]]] = defaultdict(lambda: deque(maxlen=_MOST_POINTS))
 
     def add(self, tasks: Mapping[TaskKey, Size], at: float) -> None:
-        """Add a measurement of all tasks, which ended at this time."""
+        """Add a measurement of all tasks that ended at `at`."""
         by_component: defaultdict[str, list[Size]] = defaultdict(list)
         for (component, _), size in tasks.items():
             by_component[component].append(size)
@@ -72,7 +72,7 @@ class StateSizes:
                     points.popleft()
 
     def measured(self, now: float) -> MeasuredSizes:
-        """Return the latest sizes and those of the last hour, with their ages at `now`."""
+        """Return the latest sizes and the last hour's, with their ages at `now`."""
         with self._lock:
             history = {
                 component: [Point(now - at, size) for at, size in points] for component, points in self._history.items()
@@ -81,7 +81,7 @@ class StateSizes:
 
 
 def total(sizes: Iterable[Size]) -> Size:
-    """Return the sum; None for what one of them does not tell."""
+    """Return the sum; None if any of the numbers is None."""
     keys, size_bytes = zip(*sizes, strict=True)
     return Size(_sum(keys), _sum(size_bytes))
 

@@ -1,4 +1,4 @@
-"""What tasks did, summed over windows, and the metrics that components have registered."""
+"""The figures of tasks, summed over windows, and the metrics of components."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from anchorbolt.observe.figures.windows import Numbers, Windows
 class Declared(IntEnum):
     """Figures that are columns of one table. Each is declared once, and is added up over waves and windows."""
 
-    source: Any  # where a report has it
-    metric: str  # of Prometheus, without `anchorbolt_`; empty if there is none
-    text: str  # what the metric says of itself
-    unit: float  # so many of the metric's units
+    source: Any  # attribute or function of a report
+    metric: str  # name in Prometheus without `anchorbolt_`; empty for none
+    text: str  # the metric's help text
+    unit: float  # in units of the metric
 
     def __new__(cls, source: Any, metric: str = "", text: str = "", unit: float = 1.0) -> Declared:
         member = int.__new__(cls, len(cls.__members__))
@@ -39,7 +39,7 @@ class Figure(Declared):
     EXECUTED = "tuples_in", "executed_tuples", "Tuples that the task executed; of a spout, what it read."
     EMITTED = "tuples_out", "emitted_tuples", "Tuples that the task emitted."
     ACKED = "tuples_acked", "acked_tuples", "Tuples that the task acked, in a topology that tracks its tuples."
-    # Of a topology without tracking, only those that the bolt reported.
+    # Without tracking, only tuples that the bolt reported as failed.
     FAILED = "tuples_failed", "failed_tuples", "Tuples that failed in the task."
     ERRORS = "errors_reported", "reported_errors", "Errors that the task reported, those of failed tuples included."
     EXECUTE_MS = "execute_ms", "execute_seconds", "Time in which the task executed tuples and read its state.", 0.001
@@ -58,7 +58,7 @@ class Figure(Declared):
     BYTES_STAGED = ("outcome.counters.bytes_staged", "state_staged_bytes", "Bytes of the updates that the task staged.")
 
 
-# A getter of all at once is several times as fast as a getter of each.
+# One getter of all is several times as fast as a getter of each.
 _NUMBERS: Callable[[TaskReport], tuple[float, ...]] = attrgetter(*(figure.source for figure in Figure))
 
 
@@ -72,11 +72,11 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class TaskFigures:
-    """What one task did in a window."""
+    """One task's figures in a window."""
 
     task: TaskKey
     numbers: Numbers  # by `Figure`
-    seconds: float  # that the window covers
+    seconds: float  # covered by the window
 
     def __getitem__(self, figure: Figure) -> float:
         return float(self.numbers[figure])
@@ -96,7 +96,7 @@ class TaskFigures:
 class TaskTables:
     """The figures of all tasks. Not thread-safe.
 
-    The partitions of a stream spout are one task, with index 0: their number is known only once a batch is read.
+    A stream spout counts as one task with index 0: its number of partitions is known only once a batch is read.
     """
 
     def __init__(self, plan: ExecutionPlan, now: float) -> None:
@@ -116,9 +116,9 @@ class TaskTables:
         self._transferred = Windows((len(self._edges),), now)
 
     def add(self, reports: Iterable[TaskReport], now: float, left_out: Mapping[TaskKey, int] | None = None) -> None:
-        """Add the reports of a committed wave, and by task the tuples that failed in rounds which were run again."""
+        """Add a committed wave's reports. `left_out`: tuples that failed in the wave's repeated rounds, by task."""
         rows, numbers = list[int](), list[float]()
-        received: defaultdict[tuple[str, str, str], int] = defaultdict(int)  # by `Edge`, which is slow to make
+        received: defaultdict[tuple[str, str, str], int] = defaultdict(int)  # a plain tuple: an `Edge` is slow to make
         for report in reports:
             component, _ = report.task
             row = self._rows.get(report.task)
@@ -164,7 +164,7 @@ class Registered(NamedTuple):
 
 @dataclass(frozen=True)
 class RegisteredMetrics:
-    """What they measured: of a counter the sum, of a gauge the latest value. Not thread-safe.
+    """Their values: the sum of a counter, the latest value of a gauge. Not thread-safe.
 
     A component registers at most 100 names, so the size is bounded by the number of tasks.
     """

@@ -1,4 +1,4 @@
-"""Sums over Storm's windows: the last 10 minutes, 3 hours and day, and the whole run. Pure; times are given."""
+"""Sums over Storm's windows: the last 10 minutes, 3 hours and day, and the whole run. Pure; callers pass times."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Numbers = npt.NDArray[np.float64]
 ALL_TIME = ":all-time"
 TEN_MINUTES = "600"
 WINDOWS: Mapping[str, float] = {TEN_MINUTES: 600.0, "10800": 10_800.0, "86400": 86_400.0}
-"""The seconds of each window, by the name that Storm gives it; `ALL_TIME` is another one."""
+"""The seconds of each window, by Storm's name. `ALL_TIME` is one more window."""
 
-_PARTS = 20  # of a window: it ends up to a twentieth of its length before the present
+_PARTS = 20  # per window: the sums cover 19 to 20 twentieths of its length
 
 
 class Windows:
-    """Sums of a table of numbers, such as one row for each task. Memory: 62 such tables, whatever the time."""
+    """Sums of a table of numbers, such as one row for each task. Memory: 62 such tables, however long the run."""
 
     def __init__(self, shape: tuple[int, ...], now: float) -> None:
         """Begin at the time `now`, in seconds of any clock that does not go back."""
@@ -28,13 +28,13 @@ class Windows:
         self._rings = {name: _Ring(shape, seconds, now) for name, seconds in WINDOWS.items()}
 
     def add(self, numbers: Numbers, now: float) -> None:
-        """Add a table of numbers at a time, which is not before that of an earlier call."""
+        """Add a table of numbers. `now` is never earlier than in the call before."""
         self.all_time += numbers
         for ring in self._rings.values():
             ring.add(numbers, now)
 
     def sums(self, window: str, now: float) -> tuple[Numbers, float]:
-        """Return the sums over a window, and the seconds that they cover: less than the window has at the beginning.
+        """Return the sums over a window, and the seconds that they cover: fewer than the window's early in a run.
 
         Raises:
             KeyError: No window has this name.
@@ -46,7 +46,7 @@ class Windows:
 
 
 class _Ring:
-    """The parts of one window. One that is older than the window is cleared when its place is needed again."""
+    """The parts of one window. A part older than the window is cleared when its slot is reused."""
 
     def __init__(self, shape: tuple[int, ...], seconds: float, now: float) -> None:
         self._part_s = seconds / _PARTS

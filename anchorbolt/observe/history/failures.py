@@ -1,4 +1,4 @@
-"""Failures in a history: what a run keeps of its dead letters, failed messages and failed rounds. Pure."""
+"""Short forms of dead letters, failed messages and failed rounds, for the history and the page. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from anchorbolt.tracking.settlements import FailedTree
 from anchorbolt.util.messages import begun, bounded, counted, last_line, shortened
 
 MOST_LETTERS = 100
-"""A run keeps at most so many of its dead letters for its page."""
+"""The most dead letters that a run keeps for its page."""
 
 _MOST_ID, _MOST_REASON, _MOST_TRACEBACK = 100, 500, 4000  # characters
 _IN_RECORD = 3  # dead letters of one wave
 _TRACEBACK_IN_RECORD = 1500  # characters
 
 TimedOut = Mapping[tuple[str, TaskKey], int]
-"""Messages that timed out, by their spout and the last task that held a tuple of them."""
+"""Numbers of timed-out messages, by spout and last task that held one of their tuples."""
 
 
 def letter_of(txid: int, letter: DeadLetter) -> Letter:
-    """Return what is kept of a dead letter that the wave `txid` has left out."""
+    """Return the short form of a dead letter that the wave `txid` has left out."""
     message = f"batch {letter.values[0]}" if letter.is_batch else ""
     reason = letter.reason.rstrip()
     return Letter(
@@ -43,19 +43,19 @@ def letter_of(txid: int, letter: DeadLetter) -> Letter:
 
 
 def letters_in_record(letters: Sequence[Letter]) -> list[Letter]:
-    """Return what the record of a wave keeps of its dead letters: the first three, with short tracebacks."""
+    """Return the dead letters for the record of a wave: the first three, with short tracebacks."""
     return [
         structs.replace(each, traceback=bounded(each.traceback, _TRACEBACK_IN_RECORD)) for each in letters[:_IN_RECORD]
     ]
 
 
 def letters_in(records: Iterable[Record]) -> list[Letter]:
-    """Return the dead letters that these records have."""
+    """Return the dead letters in these records."""
     return [letter for record in records if isinstance(record, Wave) for letter in record.letters]
 
 
 def messages_of(failures: Iterable[FailedTree]) -> list[FailedMessage]:
-    """Return failed messages in the form in which records have them."""
+    """Convert failed messages to the form of records."""
     return [
         FailedMessage(
             spout=each.spout,
@@ -70,7 +70,7 @@ def messages_of(failures: Iterable[FailedTree]) -> list[FailedMessage]:
 
 
 def holders_of(timed_out: TimedOut, most: int) -> list[Holder]:
-    """Return the tasks that held most of the messages which timed out."""
+    """Return the `most` tasks that held the most timed-out messages."""
     ordered = sorted(timed_out.items(), key=lambda each: -each[1])[:most]
     return [
         Holder(spout=spout, component=component, task=index, messages=number)
@@ -79,7 +79,7 @@ def holders_of(timed_out: TimedOut, most: int) -> list[Holder]:
 
 
 def timed_out_in(records: Iterable[Record]) -> Counter[tuple[str, TaskKey]]:
-    """Return how many messages timed out in the waves of these records."""
+    """Return the numbers of messages that timed out in these records' waves."""
     found = Counter[tuple[str, TaskKey]]()
     for record in records:
         for each in record.timed_out if isinstance(record, Wave) else ():
@@ -88,7 +88,7 @@ def timed_out_in(records: Iterable[Record]) -> Counter[tuple[str, TaskKey]]:
 
 
 def reasons_in(wave: Wave) -> list[str]:
-    """Return why rounds of a wave were run again: the errors, and whether failed messages were to be left out."""
+    """Return the reasons of a wave's repeated rounds: the errors, and the number that left out failed messages."""
     repeats = wave.repeats
     if repeats is None:
         repeats = 0 if wave.failures else wave.rounds - 1
@@ -100,7 +100,7 @@ def reasons_in(wave: Wave) -> list[str]:
 
 
 def first_failed(wave: Wave) -> str:
-    """Return who failed the first message or dead letter of a wave, and why; empty if the record does not tell."""
+    """Return the bolt that failed a wave's first message or dead letter, and the reason; empty if unknown."""
     for message in wave.messages:
         return message.reason if message.timed_out else f"{_by(message)}{message.reason}"
     for letter in wave.letters:
@@ -113,7 +113,7 @@ def _by(failed: FailedMessage | Letter) -> str:
 
 
 def raised_in(rounds: Sequence[FailedRound]) -> Raised | None:
-    """Return what the record of a wave keeps of the first failed round in which a bolt or a spout raised."""
+    """Return the first exception of a bolt or a spout in a wave's failed rounds, for its record."""
     found = next((each for each in rounds if each.traceback), None)
     if found is None:
         return None

@@ -36,7 +36,7 @@ _HOLDERS_IN_RECORD = 20
 
 
 def graph_of(plan: ExecutionPlan) -> Graph:
-    """Return the graph that a plan runs."""
+    """Return the graph of a plan."""
     levels = {component: number for number, level in enumerate(plan.graph.levels) for component in level}
     components = [_component(plan, spec, levels[name]) for name, spec in plan.graph.components.items()]
     if plan.wiring.ackers:
@@ -46,7 +46,7 @@ def graph_of(plan: ExecutionPlan) -> Graph:
 
 
 def _component(plan: ExecutionPlan, spec: Component, level: int) -> GraphComponent:
-    # A stream spout has as many tasks as its batch has partitions: they count as one.
+    # A stream spout has a task per partition of its batch: they count as one.
     tasks = len(plan.wiring.tasks.get(spec.id, [spec.id]))
     if not isinstance(spec, BoltSpec):
         return GraphComponent(id=spec.id, kind="spout", type=type(spec.spout).__name__, level=level, tasks=tasks)
@@ -64,7 +64,7 @@ def _component(plan: ExecutionPlan, spec: Component, level: int) -> GraphCompone
 
 
 def start_record(recovery: RecoveryReport, graph: Graph, at: float) -> Start:
-    """Return the record of a driver that has recovered, and of the graph that it runs."""
+    """Return the record of a driver that has recovered, with its graph."""
     record = Start(
         at=at,
         generation=recovery.generation,
@@ -98,7 +98,7 @@ def wave_record(
     failed_rounds: Sequence[FailedRound] = (),
     letters: Sequence[Letter] = (),
 ) -> Wave:
-    """Return the record of a committed wave, with its failed rounds, the time that they took, and its dead letters."""
+    """Return the record of a committed wave, with its failed rounds, their time, and its dead letters."""
     record = Wave(
         at=at,
         generation=generation,
@@ -137,7 +137,7 @@ def wave_record(
 
 
 def _repeats(report: WaveReport) -> int:
-    """Return how many rounds were run again to leave out failed messages; 0 if too many failed for other reasons."""
+    """Return the number of rounds run again to leave out failed messages; 0 if too many failed for other reasons."""
     told = len(report.round_failures)
     return report.rounds - 1 - told if told < FAILURES_KEPT else 0
 
@@ -145,7 +145,7 @@ def _repeats(report: WaveReport) -> int:
 _Spreads = dict[str, int | Sequence[float]]
 
 _SPREAD = ("start_ms", "aligned_ms", "prepare_ms", "stage_ms", "seal_ms", "execute_ms", "executed", "bytes_staged")
-# In the same order; a getter of all at once is several times as fast as a getter of each.
+# In the same order. One getter of all is several times as fast as a getter of each.
 _QUANTITIES: Callable[[TaskReport], tuple[float, ...]] = attrgetter(
     *("began_at", "aligned_ms", "prepare_ms", "stage_ms", "seal_ms", "execute_ms", "tuples_in"),
     "outcome.counters.bytes_staged",
@@ -153,7 +153,7 @@ _QUANTITIES: Callable[[TaskReport], tuple[float, ...]] = attrgetter(
 
 
 def _spreads(tasks: Sequence[TaskReport]) -> dict[str, _Spreads]:
-    """Return, by component, how its tasks differ: the least, the median and the most of each quantity."""
+    """Return the least, the median and the most of each quantity over a component's tasks, by component."""
     rows: defaultdict[str, list[tuple[float, ...]]] = defaultdict(list)
     for task in tasks:
         rows[task.task[0]].append(_QUANTITIES(task))

@@ -1,8 +1,8 @@
 """The records of a history: one for each committed wave, and for each start and end of a driver. Pure.
 
-A record is stored as a JSON object, whose `kind` is `start`, `wave` or `end`. A file of a history may be damaged, or be
-written by somebody else: a record is read only if each known field has its type. Unknown fields are left out, and
-missing ones have their defaults.
+A record is stored as a JSON object; its `kind` is `start`, `wave` or `end`. A file of a history may be damaged, or
+written by another program: a record is read only if each known field has its type. Unknown fields are ignored, and
+missing fields get their defaults.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, st
 from anchorbolt.config.masking import Masking
 
 MOST_BYTES = 64 << 10
-"""Of one record, as JSON."""
+"""Limit of a record, as JSON."""
 
-Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # JavaScript, too, knows such a number exactly
+Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]  # exact in JavaScript, too
 Number = Annotated[float, Meta(ge=-(2.0**53), le=2.0**53)]  # neither NaN nor infinite
-Time = Annotated[float, Meta(ge=0, lt=250_000_000_000)]  # seconds since 1970, until the last year that dates have
+Time = Annotated[float, Meta(ge=0, lt=250_000_000_000)]  # seconds since 1970; dates end with the year 9999
 
 
 class Input(Struct, frozen=True):
-    """A stream that a bolt takes."""
+    """A stream that a bolt reads."""
 
     component: str
     stream: str
@@ -36,7 +36,7 @@ class GraphComponent(Struct, frozen=True, kw_only=True):
 
     id: str
     kind: str  # spout, bolt or acker
-    type: str  # of the object, empty for ackers
+    type: str  # class of the object, empty for ackers
     level: Whole
     tasks: Whole
     inputs: Sequence[Input] = []
@@ -65,7 +65,7 @@ class Letter(Struct, frozen=True):
     txid: Whole
     spout: str
     message: str  # its id; of a transactional topology, its batch
-    component: str  # empty if nobody knows what failed it
+    component: str  # where it failed; empty if unknown
     task: Whole
     reason: str
     traceback: str  # empty if no bolt raised
@@ -77,14 +77,14 @@ class FailedMessage(Struct, frozen=True):
 
     spout: str
     message: str  # its id
-    component: str  # of one that timed out, the last that held a tuple of it; empty if nobody knows it
+    component: str  # after a timeout, the last that held a tuple of it; empty if unknown
     task: Whole
     reason: str
     timed_out: bool
 
 
 class Holder(Struct, frozen=True):
-    """A task that held tuples of messages of a spout when these timed out."""
+    """A task that held tuples of a spout's messages when they timed out."""
 
     spout: str
     component: str
@@ -111,7 +111,7 @@ class Start(_Head, frozen=True, kw_only=True, tag="start"):
 
     action: str = ""
     recovery_ms: Number = 0.0
-    graph: Graph | UnsetType | None = None  # None of a topology of hundreds of components
+    graph: Graph | UnsetType | None = None  # None for a topology of hundreds of components
 
     has_failed = False
 
@@ -137,7 +137,7 @@ class Wave(_Head, frozen=True, kw_only=True, tag="wave"):
     failed_ms: Number = 0.0  # of the failed rounds
     phases_ms: Mapping[str, Number] = {}
     rounds: Whole = 1
-    repeats: Whole | None = None  # rounds that were run again to leave out failed messages; None of old versions
+    repeats: Whole | None = None  # rounds run again to leave out failed messages; None in old records
     losses: Whole = 0
     failures: Sequence[str] = []  # why the first rounds failed
     raised: Raised | None = None  # by the first failed round in which a bolt or a spout raised
@@ -150,13 +150,13 @@ class Wave(_Head, frozen=True, kw_only=True, tag="wave"):
     acked: Whole = 0
     failed: Whole = 0
     dead_letters: Whole = 0
-    letters: Sequence[Letter] = []  # the first of them
-    messages: Sequence[FailedMessage] = []  # the first of those that failed
+    letters: Sequence[Letter] = []  # the first dead letters
+    messages: Sequence[FailedMessage] = []  # the first failed messages
     timed_out: Sequence[Holder] = []
     throttled: str = ""
     offsets_behind: Whole | None = None
     files_waiting: Whole | None = None
-    # By component: how many tasks it has, and the least, the median and the most of each quantity.
+    # By component: its number of tasks, and the least, the median and the most of each quantity.
     tasks: Mapping[str, Mapping[str, Whole | Sequence[Whole | Number]]] | UnsetType = {}
 
     @property
@@ -174,12 +174,12 @@ Record = Start | Wave | End
 
 
 def plain(value: Any) -> Any:
-    """Return a value with records or answers as one that `json` can encode."""
+    """Convert a value that may contain records or answers for `json`."""
     return to_builtins(value, enc_hook=_without_class)
 
 
 def _without_class(value: object) -> object:
-    """Return a plain value for one of a subclass, such as a user's `str` or NumPy's `float64`."""
+    """Convert an object of a subclass, such as a user's `str` or NumPy's `float64`, to a plain value."""
     for kind in (str, int, float):
         if isinstance(value, kind):
             return kind(value)
@@ -187,13 +187,13 @@ def _without_class(value: object) -> object:
 
 
 def encoded(record: Record) -> bytes:
-    """Return a record as a line of JSON, with its end."""
-    # Texts of users may hold what is not valid in UTF-8, which only the standard library's encoder escapes.
+    """Return a record as a line of JSON with its newline."""
+    # Users' texts may contain lone surrogates, which only the standard library's encoder escapes.
     return json.dumps(plain(record), separators=(",", ":")).encode() + b"\n"
 
 
 def without_secrets(record: Record, masking: Masking) -> Record:
-    """Return a record whose texts, which may be those of a user's exception, hold no secret of the configuration."""
+    """Mask the configuration's secrets in a record's texts, such as a user's exception."""
     names = ("failures", "raised", "letters", "messages", "failure")
     texts = {name: _masked(value, masking) for name in names if (value := getattr(record, name, None))}
     return structs.replace(record, **texts) if texts else record
@@ -210,7 +210,7 @@ def _masked(value: Any, masking: Masking) -> Any:
 
 
 def decoded(lines: Iterable[bytes]) -> list[Record]:
-    """Return the records of these lines, without those that are damaged."""
+    """Return the records of these lines; skip damaged lines."""
     records: list[Record] = []
     for line in lines:
         if len(line) > MOST_BYTES:

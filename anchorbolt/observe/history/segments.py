@@ -1,6 +1,6 @@
 """The files of a history: `anchorbolt/history/<generation>-<number>.jsonl`, each with at most 100 records.
 
-A driver writes only files of its own generation, so a driver that was replaced destroys nothing.
+A driver writes only files of its own generation, so a replaced driver destroys nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class HistoryFiles:
         self._lines: list[bytes] = []
 
     def write(self, records: list[Record]) -> None:
-        """Append records. If this raises, call it again with them: it writes none of them twice."""
+        """Append records. If this raises, call it again with the same list: no record is written twice."""
         waiting = [encoded(record) for record in records]
         while waiting:
             room = _RECORDS - len(self._lines)
@@ -54,7 +54,7 @@ def read_history(folder: Folder) -> Iterator[Record]:
 
 
 def read_latest(folder: Folder, most: int, before: int) -> list[Record]:
-    """Return at most so many of the latest records of drivers before a generation, oldest first.
+    """Return the latest `most` records of drivers before the generation `before`, oldest first.
 
     Raises `OSError` if the location cannot be reached.
     """

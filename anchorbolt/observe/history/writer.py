@@ -12,7 +12,7 @@ from anchorbolt.observe.history.records import Record
 from anchorbolt.observe.history.segments import HistoryFiles, read_latest
 
 RECORDS_SHOWN = 300
-"""So many of the latest records are shown while a driver runs."""
+"""The number of latest records shown while a driver runs."""
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -26,7 +26,7 @@ class HistoryWriter:
     """Appends records to the history at a checkpoint location. Thread-safe.
 
     A record is written about a second after it was added, so a driver that is killed loses its last second of history.
-    A location that cannot be written is tried again; beyond 1,000 waiting records, the oldest are dropped.
+    If a write fails, the thread tries again; beyond 1,000 waiting records, the oldest are dropped.
     """
 
     def __init__(
@@ -34,8 +34,7 @@ class HistoryWriter:
     ) -> None:
         """Start the thread. `folder` is the checkpoint location.
 
-        The thread calls `earlier` once, with the latest 300 records of the drivers before this one, if it can read
-        them.
+        If the thread can read the latest 300 records of earlier drivers, it calls `earlier` with them, once.
         """
         self._folder = folder
         self._generation = generation
@@ -58,7 +57,7 @@ class HistoryWriter:
             self._changed.notify()
 
     def close(self) -> None:
-        """Write what waits, for at most 5 seconds, and end the thread."""
+        """Write the waiting records, at most for 5 seconds, and end the thread."""
         with self._changed:
             self._closing = True
             self._changed.notify()

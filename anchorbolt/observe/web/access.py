@@ -1,4 +1,4 @@
-"""Who may do what: the token, the sessions of browsers that have given it, and the hosts that requests may name. Pure.
+"""Access rules: the token, the sessions of browsers that have sent it, and the hosts that requests may name. Pure.
 
 Without a token the server listens on the loopback address only. Then a page of another site must not read it by DNS
 rebinding, so requests must name a loopback host. A form of another site must not act, so a POST must come from the
@@ -35,7 +35,7 @@ _MOST_SESSIONS = 100
 
 
 class Access:
-    """The rules of one server. Not thread-safe: the server's event loop asks."""
+    """The rules of one server. Not thread-safe: for the server's event loop."""
 
     def __init__(
         self, *, host: str, is_loopback: bool, token: Secret | None, clock: Callable[[], float] = time.monotonic
@@ -61,11 +61,11 @@ class Access:
         return origin is None or urlsplit(origin).netloc.lower() == host.lower()
 
     def is_token(self, given: str) -> bool:
-        """Return whether this is the token, in a time that does not depend on how much of it is right."""
+        """Return whether this is the token, by a constant-time comparison."""
         return self._digest is not None and hmac.compare_digest(_digest(given), self._digest)
 
     def has_token(self, authorization: str | None, cookies: str | None) -> bool:
-        """Return whether a request with these headers comes from somebody who knows the token."""
+        """Return whether these headers have the token, or the cookie of a current session."""
         scheme, _, given = (authorization or "").partition(" ")
         if scheme.lower() == "bearer" and self.is_token(given.strip()):
             return True
@@ -76,7 +76,7 @@ class Access:
         return morsel is not None and self._ends.get(morsel.value, 0) > self._clock()
 
     def new_session(self) -> str:
-        """Return the id of a new session, which ends after 12 hours, or when a hundred others have begun."""
+        """Return the id of a new session. It ends after 12 hours, or once 100 newer sessions exist."""
         now = self._clock()
         self._ends = {session: end for session, end in self._ends.items() if end > now}
         while len(self._ends) >= _MOST_SESSIONS:

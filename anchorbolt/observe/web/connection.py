@@ -1,10 +1,10 @@
-"""A connection of the server: uvicorn's, but it ends with a client that is too slow, and logs nothing.
+"""A connection of the server: uvicorn's, but it drops slow clients and logs nothing.
 
-It parses requests in C, and sends the head of an answer together with its body. Both together halve what an answer
-costs: `make bench-page`.
+It parses requests in C, and sends the head of an answer together with its body. Together they halve the cost of
+an answer: see `make bench-page`.
 
-A driver needs its open files for its store and for Spark, so the server keeps few connections. If there are more, the
-connection that has waited longest since its last answer is ended. Slow clients, however many, thus keep out no other.
+A driver needs its open files for its store and for Spark, so the server keeps few connections. Above the limit it ends
+the connection whose last answer is the oldest. So slow clients, however many, do not keep out others.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 TIMEOUT_S = 10.0
-"""For a client to send a whole request and to take the whole answer."""
+"""The time for a client to send a request and receive the answer."""
 
 MOST_CONNECTIONS = 200
 MOST_HEADER_BYTES = 16 << 10
 
 _silent = logging.getLogger("anchorbolt.ui.connection")
 _silent.addHandler(logging.NullHandler())
-_silent.propagate = False  # a malformed request is no event of the topology
+_silent.propagate = False  # a malformed request is not an event of the topology
 
 
 class Connection(HttpToolsProtocol):
-    """Aborts itself when no answer was completed for 10 seconds, or when headers do not end."""
+    """Aborts itself if no answer was completed for 10 seconds. Refuses headers that are too long."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -36,7 +36,7 @@ class Connection(HttpToolsProtocol):
         self._completed = self._completed_before = 0
         self._answered_at = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
-        self._unread_bytes = 0  # of headers that have not ended
+        self._unread_bytes = 0  # of incomplete headers
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Joining:
-    """A transport that sends all writes of one turn of the event loop in one system call."""
+    """A transport that sends all writes of one event-loop turn in one system call."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""The ASGI layer around the app: refuses what no route may see, and gives each response its security headers."""
+"""The ASGI layer around the app: refuses bad requests before any route, and adds security headers to responses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class Guard:
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
         if scope["type"] != "http":
             return
         headers = Headers(scope=scope)
@@ -57,7 +56,7 @@ class Guard:
         if body is None:
             refusal = refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
         if refusal is not None:
-            refusal.headers["Connection"] = "close"  # nobody looks for another request behind this one's body
+            refusal.headers["Connection"] = "close"  # nothing after this body is read as another request
             await refusal(scope, receive, send_with_headers)
             return
         whole = _as_messages(body or b"")
@@ -68,7 +67,7 @@ class Guard:
         await self._app(scope, receive_body, send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        # A connection's limit does not hold for headers that arrive at once.
+        # `Connection` does not limit headers that arrive in one piece.
         if sum(len(name) + len(value) for name, value in headers.raw) + len(scope["raw_path"]) > MOST_HEADER_BYTES:
             return refused(431, f"the headers are longer than {MOST_HEADER_BYTES} bytes")
         hosts = headers.getlist("host")
@@ -78,7 +77,7 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD", "POST"):
             return refused(405, "only GET, HEAD and POST are served")
         if "transfer-encoding" in headers and "content-length" in headers:
-            # A proxy may see the end of such a request elsewhere, and pass on another one behind it.
+            # A proxy may see another end of such a request, and pass on a second request after it.
             return refused(400, "the request has both a length and a transfer encoding")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 9 or int(length) > MOST_BODY_BYTES:
@@ -102,12 +101,11 @@ class Refused(Struct, frozen=True, rename="camel"):
 
 
 async def http_error(request: Request, error: HTTPException) -> Response:
-    """Refuse a request for which the app has raised an error."""
+    """Refuse a request after the app raised an error."""
     return refused(error.status_code, error.detail)
 
 
 def refused(status: int, reason: str) -> Response:
-    """Return a refusal."""
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
     return JSONResponse(to_builtins(Refused(f"{status}", reason)), status, headers)
 

@@ -26,18 +26,18 @@ _OPEN_METRICS = "application/openmetrics-text"
 
 
 class MetricsText:
-    """What a collector shows, made anew at most once a second: many scrapes cost as much as one. Thread-safe."""
+    """A collector's metrics, made at most once a second: many scrapes cost as much as one. Thread-safe."""
 
     def __init__(self, collector: Collector, clock: Callable[[], float] = time.monotonic) -> None:
         self._registry = CollectorRegistry()
         self._registry.register(collector)
         self._clock = clock
         self._lock = threading.Lock()
-        self._made: dict[str, tuple[float, bytes]] = {}  # by type of content
+        self._made: dict[str, tuple[float, bytes]] = {}  # by content type
 
     def for_client(self, accepts: str) -> tuple[bytes, str]:
-        """Return the metrics in the format that an `Accept` header asks for, and the type of the content."""
-        # One text of each kind is kept: a client must not choose versions, each of which would be another text.
+        """Return the metrics in the format that an `Accept` header asks for, and their content type."""
+        # Keep one text of each kind: a client must not choose versions, since each would be one more text.
         is_open = any(each.partition(";")[0].strip() == _OPEN_METRICS for each in accepts.split(","))
         encoder, content_type = choose_encoder(_OPEN_METRICS if is_open else "")
         with self._lock:

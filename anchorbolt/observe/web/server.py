@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 def place_of(host: str, port: int) -> Place:
-    """Return the address of a host and a port. Raises `OSError` if the host is not known."""
+    """Return the address of a host and a port. Raises `OSError` if the host is unknown."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     return Place(family, address)
@@ -79,13 +79,13 @@ class HttpServer:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=5,
-            backlog=_ACCEPTED_AT_ONCE,  # the event loop accepts as many before it serves one
+            backlog=_ACCEPTED_AT_ONCE,  # the event loop accepts this many before it serves one
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name=f"anchorbolt-{self._kind}", daemon=True)
         self._thread.start()
-        atexit.register(self.close)  # Python that ends under a running uvloop loop may crash (SIGSEGV)
+        atexit.register(self.close)  # Python may crash (SIGSEGV) if it ends while uvloop runs
 
     def close(self) -> None:
         """Stop listening. May be called more than once, but not by the server's own thread."""
@@ -105,12 +105,12 @@ class HttpServer:
         while not self._server.started and not serving.done():
             await asyncio.sleep(0.01)
         if not self._server.should_exit:  # else uvicorn may have closed the socket
-            self._socket.listen(_WAITING_TO_BE_ACCEPTED)  # what does not fit is tried again after a second
+            self._socket.listen(_WAITING_TO_BE_ACCEPTED)  # other clients try again after a second
         await serving
 
 
 def _listening(place: Place) -> socket.socket:
-    # With the protocol, the event loop sends what it has at once. Without, an answer may wait 40 ms for an ACK.
+    # With the protocol, the event loop sends at once. Without it, an answer may wait 40 ms for an ACK.
     listening = socket.socket(place.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,1 +1,1 @@
-"""What the page and the REST API show, as JSON objects. Pure, except for `live` and `recorded`, which look at a run."""
+"""The answers of the page and the REST API. Pure, except for `live` and `recorded`, which observe a run."""

@@ -1,4 +1,4 @@
-"""One component with its tasks: page by page, and how they differ from each other."""
+"""One component with its tasks, page by page, and the spread of their figures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SORTS: Mapping[str, Figure | None] = {
     "bytesStaged": Figure.BYTES_STAGED,
 }
 MOST_TASKS = 200
-"""Of one answer."""
+"""Limit of an answer."""
 
 _ONCE = ("shuffle", "fields", "partial_key", "global", "none", "local_or_shuffle", "direct")
 """Groupings that send each tuple to one task."""
@@ -51,8 +51,8 @@ _SPREAD_FIGURES = {
 def component(seen: Observation, name: str, window: str, *, first: int, count: int, sort: str) -> Component | None:
     """Return the answer of `/api/v1/topology/{id}/component/{component}`; None if there is no such component.
 
-    `executorStats` has at most `count` tasks from the `first` one on; those with most come first, unless `sort` is
-    `task`. `spread` tells of all tasks.
+    `executorStats` has at most `count` tasks from position `first`. `sort` is a figure, of which most comes first, or
+    `task`. `spread` covers all tasks.
     """
     described = seen.component(name)
     if described is None:
@@ -148,7 +148,7 @@ def _sorted(tasks: Sequence[OneTask], sort: str) -> Sequence[OneTask]:
 
 
 def spread_of(numbers: Iterable[float]) -> Spread:
-    """Return how numbers of tasks are distributed: the least, median and most, and a histogram of equal bars."""
+    """Return the spread of numbers of tasks: the least, median and most, and a histogram of equal bars."""
     values = sorted(numbers)
     low, high = values[0], values[-1]
     width = (high - low) / _BARS
@@ -195,7 +195,7 @@ def _outputs(seen: Observation, figures: WindowFigures, name: str) -> list[Outpu
 
 
 def _emitted(seen: Observation, figures: WindowFigures, edges: Sequence[Edge]) -> int | UnsetType:
-    """Return the number of tuples of a stream, counted at a bolt that gets each once; nothing if no bolt does."""
+    """Return the number of tuples of a stream, counted at a bolt that gets each once; UNSET if no bolt does."""
     for edge in edges:
         target = seen.component(edge.target)
         for taken in () if target is None else target.inputs:

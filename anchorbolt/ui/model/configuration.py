@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 2000
 
 
 def masked(value: Any, key: str = "") -> Any:
-    """Return a value that JSON can hold, without what is or looks like a secret at any depth."""
+    """Return a value for JSON. Everything that is or looks like a secret is masked, at any depth."""
     if isinstance(value, Secret) or (SECRET_KEY.fullmatch(key) and value not in (None, "", True, False)):
         return MASK
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The history: its waves, and all that failed: rounds, messages, dead letters, and runs."""
+"""The history: its waves and its failures: rounds, messages, dead letters, and runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _rounds(at: float, txid: int, rounds: int, reasons: Sequence[str], raised: R
 
 
 def messages_shown(newest_first: Iterable[tuple[int, Sequence[FailedMessage]]]) -> list[Message]:
-    """Return the latest 100 failed messages, given those of each wave with its txid."""
+    """Return the latest 100 failed messages, given each wave's txid and messages."""
     messages = (
         Message(
             spout=each.spout,
@@ -66,7 +66,7 @@ def messages_shown(newest_first: Iterable[tuple[int, Sequence[FailedMessage]]]) 
 
 
 MOST_WAVES = 300
-"""Of one answer."""
+"""Limit of an answer."""
 
 
 def waves(seen: Observation, last: int, *, only_failed: bool = False) -> Waves:
@@ -82,6 +82,6 @@ def _in_list(record: Record) -> Record:
 
 
 def wave(seen: Observation, txid: int) -> Wave | None:
-    """Return the answer of `/api/v1/topology/{id}/waves/{txid}`, with its tasks; None if the wave is not known."""
+    """Return the answer of `/api/v1/topology/{id}/waves/{txid}`, with its tasks; None if the wave is unknown."""
     waves = (each for each in reversed(seen.records) if isinstance(each, Wave) and each.txid == txid)
     return next(waves, None)

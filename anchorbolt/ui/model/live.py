@@ -51,7 +51,7 @@ class LiveRun:
     """A run of this process, from its start on."""
 
     def __init__(self, handle: RunHandle, origins: Mapping[str, str] | None = None) -> None:
-        """`origins` says where each key of the configuration comes from, if that is known."""
+        """`origins`: the source of each key of the configuration, if known."""
         self._handle = handle
         handle.observe().state_sizes.start()
         plan = handle.observe().plan
@@ -65,7 +65,7 @@ class LiveRun:
         }
 
     def observe(self) -> Observation:
-        """Return what is known now."""
+        """Observe the run now."""
         handle, run, at = self._handle, self._handle.observe(), time.time()
         last, commit_age_s = run.figures.last_wave
         failure = handle.failure
@@ -108,7 +108,7 @@ class LiveRun:
 
 
 def starting(topology: str, max_checkpoint_age_s: float, began: float, start: RunStart | None = None) -> Observation:
-    """Return what is known of a run that has no handle yet; it began at `began`, in seconds since 1970."""
+    """Observe a run that has no handle yet; it began at `began`, in seconds since 1970."""
     return Observation(
         at=time.time(),
         topology=topology,
@@ -191,7 +191,7 @@ def _waiting(waiting: Mapping[str, float]) -> list[Waiting]:
 
 
 def throttled(throttle: Throttle, uptime_s: float) -> Throttled:
-    """Return what holds the rich spouts of a run of this age back."""
+    """Return the back pressure on rich spouts of a run of this age."""
     return Throttled(
         reason=throttle.reason,
         by=_task(throttle.by),

@@ -1,4 +1,4 @@
-"""What the topology does now, whom it waits for, and whether it is healthy."""
+"""The current activity of a topology, its waits, and its health."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ENDED = {
 def readiness(seen: Observation) -> tuple[bool, str]:
     """Return whether the topology is healthy, and why or why not.
 
-    It is not while it starts, after its end, and if a wave that runs, or something that it waits for, keeps it from a
-    commit for longer than `topology.health.max.checkpoint.age.secs`. An idle or paused topology is healthy.
+    It is unhealthy while it starts, after its end, and if a running wave or a wait delays its commit for longer than
+    `topology.health.max.checkpoint.age.secs`. An idle or paused topology is healthy.
     """
     if seen.status == "STARTING":
         waits = f", and {_cause(seen)}" if seen.now.waiting else ""

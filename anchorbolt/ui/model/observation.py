@@ -1,4 +1,4 @@
-"""What is known of a topology at one moment, whether it runs or has ended. All answers are made from this."""
+"""A snapshot of a topology, whether it runs or has ended. All answers are made from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Amounts = Mapping[Figure, float]
 
 
 def execute_latency_ms(amounts: Amounts) -> float | None:
-    """Return the mean time of one execute; 0 without a tuple, and None if the time is not known."""
+    """Return the mean time of one execute; 0 without a tuple, and None if the time is unknown."""
     if Figure.EXECUTE_MS not in amounts:
         return None
     executed = amounts[Figure.EXECUTED]
@@ -31,7 +31,7 @@ def execute_latency_ms(amounts: Amounts) -> float | None:
 
 @dataclass(frozen=True)
 class OneTask:
-    """What one task did in a window."""
+    """One task's figures in a window."""
 
     index: int
     amounts: Amounts
@@ -41,11 +41,11 @@ class OneTask:
 
 @dataclass(frozen=True)
 class ComponentFigures:
-    """What the tasks of a component did in a window."""
+    """The figures of a component's tasks in a window."""
 
-    amounts: Amounts  # of a history only those that it tells
-    capacity: float | None = None  # the highest of a task, as Storm shows it; None if only a history is known
-    tasks: Sequence[OneTask] = ()  # none if only a history is known
+    amounts: Amounts  # from a history, only EXECUTED and EMITTED
+    capacity: float | None = None  # the highest of the tasks, as in Storm; None for a history
+    tasks: Sequence[OneTask] = ()  # empty for a history
 
 
 _NO_FIGURES = ComponentFigures({})
@@ -53,7 +53,7 @@ _NO_FIGURES = ComponentFigures({})
 
 @dataclass(frozen=True)
 class Latency:
-    """Some times, added up."""
+    """The sum of some times."""
 
     total_ms: float = 0.0
     count: int = 0
@@ -65,12 +65,12 @@ class Latency:
 
 @dataclass(frozen=True)
 class WindowFigures:
-    """What the topology did in a window."""
+    """The topology's figures in a window."""
 
     seconds: float  # that the window covers
     components: Mapping[str, ComponentFigures]
-    transferred: Mapping[Edge, float]  # tuples; empty if only a history is known
-    messages: Mapping[str, Mapping[str, float]]  # by spout, or by "" of all: `acked`, `failed`, `dead_letters`
+    transferred: Mapping[Edge, float]  # tuples; empty for a history
+    messages: Mapping[str, Mapping[str, float]]  # by spout, or by "" for all: `acked`, `failed`, `dead_letters`
     waves: Mapping[str, float]  # `waves`, `rounds_failed`, `losses`, `bytes_shuffled`, `wave_ms`
     store_ms: Mapping[str, Quantiles] = field(default_factory=dict)  # by operation
     phases_ms: Mapping[str, Quantiles] = field(default_factory=dict)  # by phase of a wave
@@ -81,9 +81,9 @@ class WindowFigures:
         return self.components.get(name, _NO_FIGURES)
 
     def transferred_from(self, name: str) -> int | None:
-        """Return how many tuples bolts received from a component, a tuple counted once for each of them.
+        """Return the number of tuples that bolts received from a component, a tuple counted at each bolt.
 
-        None if only a history is known.
+        None for a history.
         """
         if not self.transferred:
             return None
@@ -92,7 +92,7 @@ class WindowFigures:
 
 @dataclass(frozen=True)
 class Observation:
-    """Everything that is known at a moment."""
+    """A topology at one moment."""
 
     at: float  # seconds since 1970
     topology: str
@@ -106,7 +106,7 @@ class Observation:
     window: Callable[[str], WindowFigures]  # for each of `ALL_WINDOWS`
     now: Now = field(default_factory=Now)
     wave: CurrentWave | None = None  # the wave that runs now; None between two waves
-    state: Callable[[], MeasuredSizes | None] = lambda: None  # the sizes of states; None if only a history is known
+    state: Callable[[], MeasuredSizes | None] = lambda: None  # the sizes of states; None for a history
     failure: Failure | None = None
     failed_records: Sequence[Record] = ()  # the latest, oldest first
     failed_messages: Sequence[Message] = ()
@@ -119,7 +119,7 @@ class Observation:
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
     recovery: Recovery | None = None
     is_tracked: bool = False  # whether its tuples are tracked, so that bolts ack them
-    message_timeout_s: int | None = None  # None if it is not known
+    message_timeout_s: int | None = None  # None if unknown
     max_checkpoint_age_s: float = 300.0
 
     def component(self, name: str) -> GraphComponent | None:

@@ -1,4 +1,4 @@
-"""Observes a run that has ended, by the records of its history."""
+"""Observes a run by the records of its history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_FAILED_RECORDS = 100
 
 
 class RecordedRun:
-    """A topology whose history is read again and again: another process may run it."""
+    """A topology whose history is read each time: another process may run it."""
 
     def __init__(self, location: str, read: Callable[[], Iterable[Record]]) -> None:
         """`read` yields the records at a checkpoint location, oldest first; it may raise `OSError`."""
@@ -31,7 +31,7 @@ class RecordedRun:
         self._records: Sequence[Record] = ()
 
     def observe(self) -> Observation:
-        """Return what the history tells now; what it told last if it cannot be read."""
+        """Read the history and observe it; if it cannot be read, use the records read last."""
         try:
             self._records = list(self._read())
         except OSError:
@@ -41,7 +41,7 @@ class RecordedRun:
 
 
 def observed(records: Sequence[Record], location: str) -> Observation:
-    """Return what is known from the records at a location. Windows end with the last record."""
+    """Return the observation of the records at a location. Windows end with the last record."""
     last = records[-1] if records else End(at=time.time(), generation=0, txid=-1)
     starts = [each for each in records if isinstance(each, Start)]
     start = next((each for each in reversed(starts) if each.generation == last.generation), None)
@@ -75,7 +75,7 @@ def observed(records: Sequence[Record], location: str) -> Observation:
 
 
 def _without_streams(waves: Sequence[Wave]) -> Graph:
-    """Return the graph of a history that does not tell it: its components, without an order."""
+    """Return a graph for a history without one: its components, without an order."""
     names = dict.fromkeys(name for wave in waves for name in wave.executed)
     return Graph("history", [GraphComponent(id=name, kind="bolt", type="", level=0, tasks=1) for name in names])
 
@@ -96,7 +96,7 @@ def _window(waves: Sequence[Wave], graph: Graph, window: str, end: float) -> Win
             for each in graph.components
         },
         transferred={},
-        # The records have the messages of all spouts together: they are of no single one, unless there is only one.
+        # The records count the messages of all spouts together: name the spout only if there is just one.
         messages={spouts[0] if len(spouts) == 1 else "": {name: _sum(found, name) for name in _MESSAGES}},
         waves={
             "waves": len(found),

@@ -1,4 +1,4 @@
-"""How large the committed states are, and the value of a key that was looked up."""
+"""The sizes of the committed states, and the value of a key that was looked up."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def state(seen: Observation) -> State:
 def component_state(seen: Observation, name: str, *, first: int, count: int) -> ComponentState | None:
     """Return the answer of `/api/v1/topology/{id}/state/{component}`; None if the component keeps no state.
 
-    `by_size` has at most `count` tasks from the `first` one on; those with most keys come first.
+    `by_size` has at most `count` tasks from position `first`; the most keys come first.
     """
     described = seen.component(name)
     if described is None or not described.keeps_state:
@@ -54,7 +54,7 @@ def component_state(seen: Observation, name: str, *, first: int, count: int) -> 
 
 
 def found_value(stored: StoredValue) -> Found:
-    """Return what a task has under a key: its text, and its value unless the JSON of it is long.
+    """Return a task's value of a key: as text, and as JSON unless that is long.
 
     Runs the user's codec, `upcast` and `repr`.
     """

@@ -32,7 +32,7 @@ def pretty_window(window: str) -> str:
 
 
 def storm_status(status: str) -> str:
-    """Return Storm's status for a run that runs or is paused, and our own for any other."""
+    """Return Storm's status for a running or paused run, and our own for any other."""
     return _STATUS.get(status, status)
 
 
@@ -41,5 +41,5 @@ def decimal(value: float) -> str: ...
 @overload
 def decimal(value: None) -> None: ...
 def decimal(value: float | None) -> str | None:
-    """Return a latency or a capacity as Storm does: as a string with three digits behind the point."""
+    """Return a latency or a capacity as Storm does: a string with three decimal places."""
     return None if value is None else f"{value:.3f}"

@@ -1,6 +1,6 @@
 """The topology and its components, under the field names of Storm's REST API where Storm has them.
 
-What the engine does not measure is left out, such as `processLatency`. What a history does not tell is None.
+Values that the engine does not measure, such as `processLatency`, are left out. Values missing in a history are None.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ def amounts(found: Amounts) -> dict[str, Any]:
 
 
 def acked_by_bolt(seen: Observation, found: Amounts) -> int | UnsetType:
-    """Return how many tuples a bolt acked; nothing in a topology that does not track its tuples."""
+    """Return the number of tuples that a bolt acked; UNSET if the topology does not track tuples."""
     return int(found[Figure.ACKED]) if seen.is_tracked else UNSET
 
 
 def complete_latency(figures: WindowFigures, spout: str) -> str | UnsetType:
-    """Return the mean time from the emit of a spout's message to its ack; nothing if it is not measured."""
+    """Return the mean time from the emit of a spout's message to its ack; UNSET if it is not measured."""
     return decimal(figures.complete_ms[spout].mean_ms) if spout in figures.complete_ms else UNSET
 
 
@@ -93,7 +93,7 @@ def errors(seen: Observation, component: str) -> list[ReportedError]:
 
 
 def lapsed_secs(seen: Observation, error: ReportedError) -> int:
-    """Return how long ago an error was reported."""
+    """Return the seconds since an error was reported."""
     return max(0, int(seen.at - error.at))
 
 
@@ -179,7 +179,7 @@ def _component(seen: Observation, figures: WindowFigures, component: GraphCompon
 
 
 def skew(found: ComponentFigures) -> float | None:
-    """Return how many times the busiest task's tuples exceed the mean of all tasks; None without figures of tasks."""
+    """Return the busiest task's tuples, divided by the mean of all tasks; None without figures of tasks."""
     executed = [each.amounts.get(Figure.EXECUTED, 0) for each in found.tasks]
     total = sum(executed)
     return round(max(executed) * len(executed) / total, 2) if total else None
@@ -188,7 +188,7 @@ def skew(found: ComponentFigures) -> float | None:
 def graph(seen: Observation, window: str) -> DrawnGraph:
     """Return the answer of `/api/v1/topology/{id}/graph`: components by level, and the streams between them.
 
-    `perSecond` is null where only a history is known, which does not count streams.
+    `perSecond` is null for a history, which does not count streams.
     """
     figures = seen.window(window)
     seconds = max(figures.seconds, 1e-3)
