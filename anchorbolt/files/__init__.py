@@ -1,7 +1,7 @@
 """Small files at a location that may be local or remote: read, replaced atomically, moved, removed.
 
 A location is a path, or a URI that Spark accepts. `folder` declares the operations; `local_folder` implements them on a
-disk, `remote_folder` on any other file system, without a JVM. The driver of a run on Spark uses
+disk, `worker_locations` on any other file system, without a JVM. The driver of a run on Spark uses
 `anchorbolt.files.hadoop` instead.
 """
 

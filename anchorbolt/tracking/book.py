@@ -20,6 +20,11 @@ from anchorbolt.tracking.settlements import FailedMessage, Settlement, SpoutTask
 from anchorbolt.tracking.sorted_roots import Roots
 from anchorbolt.tracking.verdict import Failure, Verdict
 
+_MOST = 100_000  # limit of kept counts: they would grow forever if a source gives failed messages new ids
+
+Key = tuple[str, int | None, Any]
+"""A message: its spout's id, the task's index unless all tasks share message ids, and the id by `id_key`."""
+
 
 class LeftTree(NamedTuple):
     """A tree that an earlier run left open."""
@@ -181,12 +186,6 @@ class MessageBook:
     def _is_dead(self, task_id: int, msg_id: Any) -> FailedMessage | None:
         assert self._failed is not None
         return self._failed.is_dead(self._tasks[task_id], msg_id)
-
-
-_MOST = 100_000  # limit of kept counts: they would grow forever if a source gives failed messages new ids
-
-Key = tuple[str, int | None, Any]
-"""A message: its spout's id, the task's index unless all tasks share message ids, and the id by `id_key`."""
 
 
 class FailedMessages:

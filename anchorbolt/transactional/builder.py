@@ -15,6 +15,25 @@ from anchorbolt.streams.declaration import check_name
 from anchorbolt.topology.components import BoltDeclarer, Components
 from anchorbolt.topology.graph import BoltSpec, Component, Topology
 
+_BOLTS = (BaseBasicBolt, BaseBatchBolt, BaseStatefulBolt, DataFrameSink)
+_COMMITTERS = (BaseBatchBolt, BaseStatefulBolt)
+
+_PREPARE: tuple[tuple[type[Bolt], tuple[str, ...], str], ...] = (
+    (
+        BaseBatchBolt,
+        ("conf", "context", "collector", "id"),
+        "The last one is the attempt at the batch that the new instance is for.",
+    ),
+    (
+        BaseStatefulBolt,
+        ("conf", "context", "collector"),
+        "Unlike a BaseBatchBolt it gets no id, because an instance serves many batches. Take the attempt from the "
+        "tuples: tup[0].",
+    ),
+    (BaseBasicBolt, ("conf", "context"), "Its execute gets the collector."),
+)
+"""For each kind of bolt: the arguments of its `prepare`, and a hint for the error message."""
+
 
 class TransactionalTopologyBuilder:
     """Takes a spout, collects bolts in any order, and creates a `Topology`."""
@@ -84,26 +103,6 @@ class TransactionalTopologyBuilder:
         for spec in topology.components.values():
             check_declaration(spec)
         return topology
-
-
-_BOLTS = (BaseBasicBolt, BaseBatchBolt, BaseStatefulBolt, DataFrameSink)
-_COMMITTERS = (BaseBatchBolt, BaseStatefulBolt)
-
-_PREPARE: tuple[tuple[type[Bolt], tuple[str, ...], str], ...] = (
-    (
-        BaseBatchBolt,
-        ("conf", "context", "collector", "id"),
-        "The last one is the attempt at the batch that the new instance is for.",
-    ),
-    (
-        BaseStatefulBolt,
-        ("conf", "context", "collector"),
-        "Unlike a BaseBatchBolt it gets no id, because an instance serves many batches. Take the attempt from the "
-        "tuples: tup[0].",
-    ),
-    (BaseBasicBolt, ("conf", "context"), "Its execute gets the collector."),
-)
-"""For each kind of bolt: the arguments of its `prepare`, and a hint for the error message."""
 
 
 def check_spout(id: str, spout: Spout) -> None:

@@ -28,6 +28,8 @@ from anchorbolt.ui.model.topology import DEFAULT_WINDOW, graph, topology
 
 BASE = "/api/v1/topology/{id}"
 
+Json = dict[str, Any]
+
 Given = Mapping[str, Any]
 """The values of a request's parameters, those of its path included, and `can_act`."""
 
@@ -172,9 +174,6 @@ ANSWERED = (
         "/configuration", "The configuration, masked.", answers.Configuration, lambda seen, given: configuration(seen)
     ),
 )
-
-
-Json = dict[str, Any]
 
 
 def description() -> Json:

@@ -98,7 +98,6 @@ class QuerySource(Source):
         self._lag = SourceLag(list(plan.graph.stream_spouts))
         self.query: StreamingQuery | None = None
         self.frame: DataFrame | None = None
-        self._is_held = False  # in a pause
         self._is_draining = False
         self._changed = threading.Condition()
         self._given: MicroBatch | None = None  # the query's thread waits until this is None again, or all is closed
@@ -161,7 +160,7 @@ class QuerySource(Source):
         if self._yields:
             self._yields = False
             return False
-        if given is None or self._is_held or self._is_draining:
+        if given is None or self.is_held or self._is_draining:
             return False
         if self._batch is None:
             self._batch = self._looked_at(given)
@@ -220,12 +219,6 @@ class QuerySource(Source):
             if files:
                 return UnsupportedValue(f"{error.message} It is in {', '.join(files)}.")
         return error
-
-    def pause(self) -> None:
-        self._is_held = True
-
-    def resume(self) -> None:
-        self._is_held = False
 
     def drain(self) -> None:
         self._is_draining = True

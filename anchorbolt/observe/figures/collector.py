@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 _TASK = ("component", "task")
 
+_STARTED = time.time()  # roughly when this process started
+
+Waiting = Callable[[], Mapping[str, float]]
+"""Returns the seconds of each wait of a run, by its name."""
+
 
 class RunCollector(Collector):
     """Yields the metrics of one run, each with a label `topology`. Counters count this run's committed waves."""
@@ -149,12 +154,6 @@ def of_messages(families: Families, run: ObservedRun) -> Iterator[Metric]:
         for (spout, (component, index)), number in run.figures.timed_out.items()
     ]
     yield families.counter("timed_out_messages", text, timed_out, ["spout", "component", "task"])
-
-
-_STARTED = time.time()  # roughly when this process started
-
-Waiting = Callable[[], Mapping[str, float]]
-"""Returns the seconds of each wait of a run, by its name."""
 
 
 class StartCollector(Collector):

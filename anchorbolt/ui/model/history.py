@@ -14,6 +14,9 @@ from anchorbolt.ui.model.observation import Observation
 
 _MOST = 100
 
+MOST_WAVES = 300
+"""Limit of an answer."""
+
 
 def failures(seen: Observation) -> Failures:
     """Return the answer of `/api/v1/topology/{id}/failures`, newest first."""
@@ -63,10 +66,6 @@ def messages_shown(newest_first: Iterable[tuple[int, Sequence[FailedMessage]]]) 
         for each in of_wave
     )
     return list(islice(messages, _MOST))
-
-
-MOST_WAVES = 300
-"""Limit of an answer."""
 
 
 def waves(seen: Observation, last: int, *, only_failed: bool = False) -> Waves:

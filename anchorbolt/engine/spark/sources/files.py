@@ -37,6 +37,8 @@ _END_BYTES = 1 << 16
 _MOST_NAMED = 3  # files with text that is not UTF-8
 _GLOB = re.compile(r"([\[\]{}*?\\])")  # as in `SparkHadoopUtil.isGlobPath`
 
+_MOST_ASKED_EACH = 16
+
 
 class SourceFiles:
     """Checks the files of each batch of one run; `folder` is its checkpoint location. Ignores other sources."""
@@ -195,9 +197,6 @@ def files_with_undecoded_text(session: SparkSession, files: Sequence[str]) -> li
     except PySparkException as error:
         _log.info("the files of the batch cannot be searched for text that is not UTF-8: %s", error)
         return []
-
-
-_MOST_ASKED_EACH = 16
 
 
 def missing_files(session: SparkSession, uris: Iterable[str]) -> list[str]:
