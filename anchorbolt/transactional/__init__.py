@@ -1,6 +1,6 @@
 """Transactional topologies: batches that are processed in parallel, and committed in order.
 
-The spouts over Redis and Kafka are imported on first use.
+The spouts over files, Redis and Kafka are imported on first use.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from anchorbolt.transactional.values import OpaqueValue, TransactionalValue, upd
 from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
+    from anchorbolt.transactional.files import FilesTransactionalSpout
     from anchorbolt.transactional.kafka import KafkaTransactionalSpout
     from anchorbolt.transactional.redis_streams import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
 
@@ -40,6 +41,7 @@ __all__ = [
     "Committer",
     "CommitterTransactionalEmitter",
     "CommitterTransactionalSpout",
+    "FilesTransactionalSpout",
     "KafkaTransactionalSpout",
     "MemoryTransactionalSpout",
     "OpaqueMap",
@@ -69,6 +71,7 @@ _REDIS_STREAMS = "anchorbolt.transactional.redis_streams"
 __getattr__ = lazy_names(
     __name__,
     {
+        "FilesTransactionalSpout": "anchorbolt.transactional.files",
         "KafkaTransactionalSpout": "anchorbolt.transactional.kafka",
         "OpaqueRedisTransactionalSpout": _REDIS_STREAMS,
         "RedisTransactionalSpout": _REDIS_STREAMS,

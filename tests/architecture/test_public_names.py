@@ -51,7 +51,7 @@ PUBLIC = {
     "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",
     "anchorbolt.transactional": """
         BackingMap BaseBatchBolt BaseTransactionalBolt BatchOutputCollector Committer CommitterTransactionalEmitter
-        CommitterTransactionalSpout KafkaTransactionalSpout MemoryTransactionalSpout OpaqueMap
+        CommitterTransactionalSpout FilesTransactionalSpout KafkaTransactionalSpout MemoryTransactionalSpout OpaqueMap
         OpaqueMemoryTransactionalSpout OpaquePartitionedEmitter OpaquePartitionedTransactionalSpout
         OpaqueRedisTransactionalSpout OpaqueValue PartitionedCoordinator PartitionedEmitter
         PartitionedTransactionalSpout RedisTransactionalSpout SparkTransactionalSpout TransactionAttempt

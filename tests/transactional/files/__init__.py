@@ -1,0 +1,1 @@
+"""The spout over a directory of files, of transactional topologies."""
