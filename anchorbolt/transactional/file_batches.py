@@ -146,9 +146,8 @@ def next_batch(
     return parts, replace(progress, rest=rest).taken(taken)
 
 
-def share_of(parts: Iterable[Part], task: int, tasks: int) -> Iterator[Part]:
+def share_of(parts: Sequence[Part], task: int, tasks: int) -> Iterator[Part]:
     """Yield what a task reads of a batch: the tasks have about the same number of bytes."""
-    parts = list(parts)
     total = sum(part.end - part.begin for part in parts)
     first, last = total * task // tasks, total * (task + 1) // tasks
     start = 0  # of the part, in the bytes of the batch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
@@ -126,8 +125,9 @@ class _FilesEmitter(TransactionalEmitter):
         self._decode = decode
 
     def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchOutputCollector) -> None:
-        for part in share_of((Part(*each) for each in metadata["parts"]), self._task, self._tasks):
-            blocks = text_lines(self._directory, part) if self._decode else byte_lines(self._directory, part)
-            for lines in blocks:
-                # Calls `emit((attempt, line))` for each line, without a loop in Python's bytecode.
-                deque(map(collector.emit, zip(repeat(attempt), lines)), maxlen=0)
+        emit = collector.emit
+        for part in share_of([Part(*each) for each in metadata["parts"]], self._task, self._tasks):
+            read = text_lines if self._decode else byte_lines
+            for lines in read(self._directory, part):
+                for values in zip(repeat(attempt), lines):
+                    emit(values)
