@@ -33,8 +33,9 @@ def text_lines(directory: Path, part: Part) -> Iterator[list[str]]:
     Raises `SerializationError` for a line that is not UTF-8, and the errors of `byte_lines`.
     """
     for position, block in _blocks(directory, part):
-        if position == 0:
-            block = block.removeprefix(_BYTE_ORDER_MARK)
+        if position == 0 and block.startswith(_BYTE_ORDER_MARK):
+            position = len(_BYTE_ORDER_MARK)
+            block = block[position:]
         try:
             text = block.decode()
         except UnicodeDecodeError as error:
@@ -64,7 +65,7 @@ def _blocks(directory: Path, part: Part) -> Iterator[tuple[int, bytes]]:
         stat = os.fstat(file.fileno())
         if (stat.st_size, stat.st_mtime_ns) != (part.size, part.mtime_ns):
             raise _changed(path, part, stat)
-        start = position = _first_line(file, part)
+        start = position = _first_line(file, path, part)
         file.seek(start)
         pieces: list[bytes] = []  # the beginning of a line
         while position < part.end:
@@ -89,16 +90,14 @@ def _blocks(directory: Path, part: Part) -> Iterator[tuple[int, bytes]]:
             yield start, b"".join(pieces)
 
 
-def _first_line(file: BinaryIO, part: Part) -> int:
+def _first_line(file: BinaryIO, path: Path, part: Part) -> int:
     """Return where the first line begins that starts in the part; its end if there is none."""
     if part.begin == 0:
         return 0
     position = part.begin - 1  # a line that starts at `begin` follows a line end there
     file.seek(position)
     while position < part.end - 1:
-        chunk = file.read(min(_SMALL_CHUNK, part.end - 1 - position))
-        if not chunk:
-            break
+        chunk = _chunk(file, min(_SMALL_CHUNK, part.end - 1 - position), path, part)
         found = chunk.find(b"\n")
         if found >= 0:
             return position + found + 1

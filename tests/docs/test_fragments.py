@@ -62,6 +62,13 @@ def test_the_transactional_spout_for_kafka_makes_a_topology(monkeypatch: pytest.
     assert set(builder.build_topology().components) == {"clicks", "out"}
 
 
+def test_the_transactional_spout_over_files_makes_a_topology() -> None:
+    spout = fragment("docs/transactional_reference.md", "spout = FilesTransactionalSpout(").spout
+    builder = TransactionalTopologyBuilder("t", "lines", spout, parallelism=2)
+    builder.set_bolt("out", TupleCapture()).global_grouping("lines")
+    assert set(builder.build_topology().components) == {"lines", "out"}
+
+
 def test_the_stateful_committer_counts() -> None:
     page = fragment(
         "docs/transactional_reference.md", "class CountInState", BaseStatefulBolt=BaseStatefulBolt, Committer=Committer

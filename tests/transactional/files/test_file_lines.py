@@ -1,5 +1,6 @@
 """Which lines the tasks emit of a batch of files."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.errors import SerializationError, SourceUnavailable, StateRegressed
 from anchorbolt.transactional import FilesTransactionalSpout, file_lines
+from anchorbolt.transactional.file_batches import Part
 from tests.transactional.files.running import Running, flat, write
 
 _LINES = st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"x"))
@@ -91,6 +93,25 @@ def test_a_line_that_is_not_utf8_is_refused_with_its_place(tmp_path: Path, tasks
     assert str(path) in str(raised.value)
     run = Running(FilesTransactionalSpout(tmp_path, decode=False), tasks)
     assert flat(run.new_batch()) == content.split(b"\n")[:-1]
+
+
+def test_the_place_of_a_wrong_byte_counts_a_byte_order_mark(tmp_path: Path) -> None:
+    write(tmp_path, "a.txt", b"\xef\xbb\xbfok\n\xff", 1000)
+    with pytest.raises(SerializationError, match=r"byte 6 of the file is 0xff, in b'\\xff'"):
+        Running(FilesTransactionalSpout(tmp_path)).new_batch()
+
+
+@pytest.mark.parametrize("begin", [0, 10])
+def test_a_file_that_is_cut_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begin: int
+) -> None:
+    monkeypatch.setattr(file_lines, "_CHUNK", 1 << 16)
+    path = write(tmp_path, "a.txt", "line\n" * 100_000, 1000)
+    lines = file_lines.text_lines(tmp_path, Part("a.txt", 1000 * 10**9, 500_000, begin, 500_000))
+    next(lines)
+    os.truncate(path, 100_000)
+    with pytest.raises(StateRegressed, match="had 500,000 bytes of .*, and now has 100,000 bytes"):
+        list(lines)
 
 
 def remove(path: Path) -> None:
