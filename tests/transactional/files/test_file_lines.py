@@ -110,7 +110,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused(
     lines = file_lines.text_lines(tmp_path, Part("a.txt", 1000 * 10**9, 500_000, begin, 500_000))
     next(lines)
     os.truncate(path, 100_000)
-    with pytest.raises(StateRegressed, match="had 500,000 bytes of .*, and now has 100,000 bytes"):
+    with pytest.raises(StateRegressed, match=r"had 500,000 bytes of .*, and now has 100,000 bytes"):
         list(lines)
 
 
