@@ -39,6 +39,8 @@ class Settings(Checked):
     intake_tuples: int = setting(whole(1, unit="tuples"), 100_000, key="topology.spout.intake.tuples")
     intake_bytes: int = setting(whole(1024, 1 << 30, unit="bytes"), 16 << 20, key="topology.spout.intake.bytes")
     buffer_tuples: int = setting(whole(1), 16_384, key="topology.transfer.buffer.tuples")
+    workers: int = setting(whole(0, 10_000, unit="workers"), 0, key="topology.workers")
+    worker_buffer_mb: int = setting(whole(1, 1 << 20, unit="MB"), 256, key="topology.worker.buffer.mb")
     provider: ProviderSettings = field(default_factory=ProviderSettings)
     spark: SparkOptions = field(default_factory=SparkOptions)
     namespace_prefix: str | None = setting(

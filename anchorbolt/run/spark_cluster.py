@@ -23,6 +23,7 @@ from anchorbolt.engine.spark.session import (
     use_checkpoint_location,
 )
 from anchorbolt.engine.spark.shipping import ship
+from anchorbolt.engine.spark.workers.runner import WorkersRunner
 from anchorbolt.files.hadoop.hadoop_locations import HadoopLocations, quick_locations
 from anchorbolt.run.handle import RunHandle, WaveListener
 from anchorbolt.run.preparation import check_store, prepare_plan
@@ -82,7 +83,9 @@ class SparkCluster:
         if self._spark is None:
             check_store(topology.name, conf.settings, start)
         at_once = jobs_at_once(topology, conf.settings)
-        spark = self._spark or build_session(topology.name, self._master, options, jobs_at_once=at_once)
+        spark = self._spark or build_session(
+            topology.name, self._master, options, jobs_at_once=at_once, workers=conf.settings.workers
+        )
         check_options(spark, options)
         local = (spark.sparkContext.master or "").startswith("local")
         session = engine_session(spark)
@@ -100,7 +103,7 @@ class SparkCluster:
         with quick_locations(session) as locations:
             check_places(plan, None if local else partial(run_probe, session, plan), locations)
         folder = plan.open_location()
-        runner = SparkRunner(session, plan, folder)
+        runner = (WorkersRunner if conf.settings.workers else SparkRunner)(session, plan, folder)
         return SparkRunHandle(plan, folder, runner, on_wave, until_empty=until_empty, start=start)
 
 
@@ -110,4 +113,4 @@ class SparkRunHandle(RunHandle):
     @property
     def query(self) -> StreamingQuery | None:
         """Spark's handle of the streaming query; its `recentProgress` describes the source. None without a query."""
-        return self._runner.query if isinstance(self._runner, SparkRunner) else None
+        return self._runner.query if isinstance(self._runner, SparkRunner | WorkersRunner) else None

@@ -35,7 +35,7 @@ LAYERS = (
 )
 
 # The rooms of the engine, likewise. `local` runs stream spouts with Spark.
-LAYERS_OF_ENGINE = ("local", "spark", "driver", "sources", "task", "plan")
+LAYERS_OF_ENGINE = ("local", "spark", "workers", "driver", "sources", "task", "plan")
 
 # The only importers of a module, ours or a third party's, as patterns below `anchorbolt`.
 IMPORTERS = {

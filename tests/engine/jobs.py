@@ -19,6 +19,7 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams import OutputFieldsDeclarer, TopologyContext, Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.support.stores import in_workers
 
 NO_RETRIES = {"topology.max.batch.retries": 0}
 BEFORE_THE_DECISION = [*FaultPoint][: [*FaultPoint].index(FaultPoint.DECIDED)]
@@ -233,6 +234,7 @@ def kept_in(folder: Path) -> dict[str, Any]:
         "topology.state.provider": "sqlite",
         "topology.state.provider.config": {"directory": str(folder / "state")},
         "topology.checkpoint.location": str(folder / "checkpoint"),
+        **in_workers(),
     }
 
 

@@ -1,5 +1,6 @@
 """A store of each provider, and the provider's configuration for it."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,6 +12,9 @@ from tests.servers.redis_cluster import RedisCluster
 from tests.servers.redis_server import DURABLE, RedisServer
 
 PROVIDERS = ("sqlite", "redis", "redis-cluster", "hbase")
+
+WORKERS = int(os.environ.get("ANCHORBOLT_TEST_WORKERS", "0"))
+"""How many workers that stay the runs of all tests have on Spark: `make test-workers` sets it."""
 
 Store = Path | RedisServer | RedisCluster | HBaseServer
 """A server, or SQLite's directory."""
@@ -46,7 +50,12 @@ def redis_program() -> str:
 
 def settings_of(store: Store) -> dict[str, Any]:
     provider, config = _provider_of(store)
-    return {"topology.state.provider": provider, "topology.state.provider.config": config}
+    return {"topology.state.provider": provider, "topology.state.provider.config": config, **in_workers()}
+
+
+def in_workers() -> dict[str, Any]:
+    """Return the setting by which runs on Spark keep their workers, if these tests are to run so; `WORKERS` says it."""
+    return {"topology.workers": WORKERS} if WORKERS else {}
 
 
 def config_of(store: Store) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import cache
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -113,6 +114,15 @@ class RoundJobs:
             raise failure_in(text, what, current.txid, lambda: self._lost_task(text, stages), unheard) from error
         finally:
             self.tasks = 0
+
+    @contextmanager
+    def local_property(self, name: str, value: str) -> Iterator[None]:
+        """Send a text to the tasks of this thread's jobs."""
+        self._session.sparkContext.setLocalProperty(name, value)
+        try:
+            yield
+        finally:
+            self._session.sparkContext.setLocalProperty(name, None)  # type: ignore[arg-type]
 
     def progress(self) -> StageProgress:
         """Return the progress of the last job for bolts. A task that Spark has run twice counts once."""

@@ -29,6 +29,7 @@ from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.jobs import collect_rows
+from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.session import build_session, engine_session, use_checkpoint_location
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.sources.files import SourceFiles, files_with_undecoded_text
@@ -58,7 +59,8 @@ def local_query(plan: ExecutionPlan, folder: Folder) -> QuerySource:
     session = engine_session(spark)
     use_checkpoint_location(session, plan.checkpoint_location)
     known = known_sources(plan, folder)
-    frame = source_rows(session, plan, plan.pickled("provider"), known)
+    pickled = plan.pickled("provider")
+    frame = source_rows(session, plan, lambda spout: RemoteStage("spout", plan.run_id, pickled, spout), known)
     return QuerySource(plan, folder, session, frame, known)
 
 

@@ -16,6 +16,7 @@ from anchorbolt.engine.spark.intake.server import IntakeServer, call_server, cal
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.processing import SparkProcessing, in_pool
 from anchorbolt.engine.spark.query import QuerySource
+from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.sources.known import KnownSources
@@ -49,7 +50,8 @@ class SparkRunner:
             self.spouts = driver_spouts(plan, "Spark", (BaseRichSpout, StreamSpout))
         if plan.graph.stream_spouts:
             known = known_sources(plan, folder)
-            sources = source_rows(session, plan, pickled, known)
+            run_id = self._plan.run_id
+            sources = source_rows(session, plan, lambda spout: RemoteStage("spout", run_id, pickled, spout), known)
         if self.spouts is not None and (plan.wiring.rich_spout_tasks or plan.replays_letters):
             self._intake = IntakeServer(session, self.spouts)
         self.calls = call_server(session)

@@ -64,6 +64,8 @@ _built: tuple[str, SparkOptions] = ("", NO_OPTIONS)
 
 _MASTER = re.compile(r"local(\[.+\]|-cluster\[.+\])?|yarn|(spark|k8s|mesos)://.+")
 
+_LOCAL = re.compile(r"local(\[(?P<threads>\*|\d+)(?P<failures>,\d+)?\])?")
+
 
 def check_platform() -> None:
     """Raise `PlatformError` if PySpark is older than `MINIMUM_SPARK`."""
@@ -88,11 +90,13 @@ def build_session(
     *,
     jvm_stderr: int | None = None,
     jobs_at_once: int = 1,
+    workers: int = 0,
 ) -> SparkSession:
     """Build a session with Anchorbolt's settings, which `options` override, or return the active session.
 
     The default master is the one of spark-submit, or `local[*]`. If several jobs run at once, they share Spark fairly,
-    and the default master has a thread per core for each job, because a batch that waits for I/O needs no core. With a
+    and the default master has a thread per core for each job, because a batch that waits for I/O needs no core. A
+    local master gets one thread more for each of the `workers` that stay, which hold them as long as the run. With a
     local master, Spark's UI and ports listen on 127.0.0.1 only, unless SPARK_LOCAL_IP is set. Java writes its standard
     error to the file descriptor `jvm_stderr`.
 
@@ -118,7 +122,7 @@ def build_session(
         settings["spark.scheduler.allocation.file"] = (Path(__file__).parent / "pools.xml").as_uri()
     settings.update(options.settings())
     if master is not None or not submitted:
-        master = master or ("local[*]" if jobs_at_once == 1 else f"local[{(os.cpu_count() or 1) * jobs_at_once}]")
+        master = _with_threads(master, jobs_at_once, workers)
         settings["spark.master"] = master
         if master.startswith("local"):
             # Local workers must use the driver's Python; on a cluster, PYSPARK_PYTHON names it.
@@ -166,6 +170,19 @@ def build_session(
     global _built
     _built = (session.sparkContext.applicationId, options)
     return session
+
+
+def _with_threads(master: str | None, jobs_at_once: int, workers: int) -> str:
+    """Return the master, with the threads that the jobs and the workers need if it is local."""
+    cores = os.cpu_count() or 1
+    if master is None:
+        threads = cores * jobs_at_once + workers
+        return "local[*]" if threads == cores else f"local[{threads}]"
+    local = _LOCAL.fullmatch(master)
+    if not workers or local is None:
+        return master
+    threads = cores if local["threads"] == "*" else int(local["threads"] or 1)
+    return f"local[{threads + workers}{local['failures'] or ''}]"
 
 
 def _write_local_files_without_checksums(session: SparkSession) -> None:

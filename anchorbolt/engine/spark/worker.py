@@ -3,6 +3,7 @@
 import gc
 import importlib
 import json
+import os
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,11 +35,14 @@ from anchorbolt.engine.task.round_text import attempt_id, round_from_text
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.engine.task.value_checks import checked_values
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
+from anchorbolt.engine.workers.feed import Feed
+from anchorbolt.engine.workers.process import WorkerHome, WorkerProcess
 from anchorbolt.errors import PlatformError
 from anchorbolt.faults.injection import install_faults
 from anchorbolt.streams.declaration import DEFAULT_STREAM
 
 ROUND_PROPERTY = "anchorbolt.round"  # a local property of the Spark job
+WORKERS_PROPERTY = "anchorbolt.workers"  # likewise, of a job that feeds workers: see `table_to_text`
 ENVELOPE_SCHEMA = "partition int, level int, destination int, payload binary"
 
 _ARROW_SCHEMA = pa.schema(
@@ -63,11 +67,12 @@ Ended = Accumulator[list[tuple[TaskKey, int]]]
 def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches) -> _Batches:
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
-    The kinds and their arguments: `spout` (component), `intake` (the driver's address, and the number of partitions),
-    `bolts` (level, `Ended`, and the driver's address for long calls), `emit` (the driver's addresses, for batches and
-    for long calls), `commit` (`Ended`, and the driver's address for long calls), `checkpoint` (checkpoint tuple, tasks,
-    and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids of the ended runs), `probe` (the
-    places, the name of the probe's folder in each, and the content of its files).
+    The kinds and their arguments: `spout` (component), `feed` (component, and the secret of the workers), `worker`
+    (slot, `WorkerHome`, and the driver's addresses, for batches and for long calls), `intake` (the driver's address,
+    and the number of partitions), `bolts` (level, `Ended`, and the driver's address for long calls), `emit` (the
+    driver's addresses, for batches and for long calls), `commit` (`Ended`, and the driver's address for long calls),
+    `checkpoint` (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids
+    of the ended runs), `probe` (the places, the name of the probe's folder in each, and the content of its files).
     """
     context = TaskContext.get()
     if context is None:
@@ -88,8 +93,12 @@ def kept() -> tuple[int, int, int]:
 
 
 def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _Batches) -> _Batches:
-    current = _round(plan, context)
+    return _to_arrow(_spout_task(plan, context, component, _round(plan, context), batches))
 
+
+def _spout_task(
+    plan: ExecutionPlan, context: TaskContext, component: str, current: Round, batches: _Batches
+) -> Iterator[Envelope]:
     def rows_of(batch: pa.RecordBatch) -> SourceRows:
         # In a transactional topology the first value of each tuple is the attempt.
         attempts = [] if current.batch is None else [[current.batch.attempt] * batch.num_rows]
@@ -97,7 +106,29 @@ def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _
         columns = [with_dicts(column.type, values_of(column)) for column in batch.columns]
         return SourceRows(DEFAULT_STREAM, batch.num_rows, attempts + columns)
 
-    return _to_arrow(run_spout_task(plan, component, context.partitionId(), current, map(rows_of, batches)))
+    return run_spout_task(plan, component, context.partitionId(), current, map(rows_of, batches))
+
+
+def _feed(plan: ExecutionPlan, context: TaskContext, argument: tuple[str, bytes], batches: _Batches) -> _Batches:
+    component, secret = argument
+    current = _round(plan, context)
+    feed = Feed(plan, secret, context.getLocalProperty(WORKERS_PROPERTY) or "", current.txid)
+    return _to_arrow(feed.pushed(_spout_task(plan, context, component, current, batches)))
+
+
+def _worker(
+    plan: ExecutionPlan,
+    context: TaskContext,
+    argument: tuple[int, WorkerHome, IntakeAddress | None, IntakeAddress | None],
+    batches: _Batches,
+) -> _Batches:
+    slot, home, emitters, calls = argument
+    report_long_calls(calls)
+    for _ in batches:
+        driver = None if emitters is None else AskedBatchDriver(emitters)
+        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+        WorkerProcess(plan, home, slot, context.taskAttemptId(), driver, folder).serve()
+    yield from ()
 
 
 def _intake(
@@ -208,6 +239,8 @@ def _close_runs(run_ids: Iterable[str]) -> None:
 
 _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches]] = {
     "spout": _spout,
+    "feed": _feed,
+    "worker": _worker,
     "intake": _intake,
     "bolts": _bolts,
     "emit": _emit,

@@ -61,7 +61,7 @@ def run_bolt_task(
     """
     level, partition = plan.wiring.places[task]
     with watched(plan, task):
-        run = _BoltTask(plan, task, current, registry, attempt or uuid.uuid4().hex)
+        run = BoltTask(plan, task, current, registry, attempt or uuid.uuid4().hex)
         yield from run.execute_kept()
         for envelope in envelopes:
             if envelope.level != level:
@@ -74,7 +74,7 @@ def run_bolt_task(
     return run.report.tuples_in
 
 
-class _BoltTask:
+class BoltTask:
     """The state of one bolt task during one round."""
 
     def __init__(

@@ -14,6 +14,7 @@ other instances together has a limit per process.
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Mapping
@@ -74,9 +75,13 @@ class _Run:
 
 
 class InstanceRegistry:
-    """The instances of a process, by run and task. Not thread-safe: one task of a process runs at a time."""
+    """The instances of a process, by run and task.
+
+    Not thread-safe, except `emitter` for different tasks: one bolt's task runs at a time.
+    """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._budget = CacheBudget(0)  # of committed entries
         self._memos = CacheBudget(_KEYS_REMEMBERED)  # of the emitters' routers
@@ -160,12 +165,11 @@ class InstanceRegistry:
                 )
 
     def _run(self, plan: ExecutionPlan) -> _Run:
-        run = self._runs.get(plan.run_id)
-        if run is None:
-            run = self._runs[plan.run_id] = _Run()
-            while len(self._runs) > _RUNS_KEPT:
-                self.close_run(next(iter(self._runs)))
-        self._runs.move_to_end(plan.run_id)
+        with self._lock:
+            run = self._runs.setdefault(plan.run_id, _Run())
+            self._runs.move_to_end(plan.run_id)
+        while len(self._runs) > _RUNS_KEPT:
+            self.close_run(next(iter(self._runs)))
         return run
 
     def _begin_round(self, plan: ExecutionPlan, run: _Run, current: Round) -> None:

@@ -10,6 +10,7 @@ from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.spark.session import build_session
 from tests.servers.s3_server import S3Program
 from tests.servers.spark_standalone import SparkStandalone
+from tests.support.stores import WORKERS
 
 # Spark with its JVM and worker processes takes seconds to start, and so does every driver that a test kills.
 SPARK_MARKS = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -28,7 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on local[2], with S3 and a directory of its own; a test leaves its settings as they are."""
     local = tmp_path_factory.getbasetemp() / "spark-local"  # for the tests of other folders, too, in one process
     conf = {"spark.python.worker.faulthandler.enabled": True, "spark.local.dir": str(local)}
-    session = build_session("tests", "local[2]", SparkOptions(jars=_s3_jars(), conf=conf))
+    session = build_session("tests", "local[2]", SparkOptions(jars=_s3_jars(), conf=conf), workers=WORKERS)
     yield session
     session.stop()
 

@@ -8,7 +8,7 @@ from socketserver import StreamRequestHandler
 
 import pytest
 
-from anchorbolt.engine.spark.intake.server import LimitedServer
+from anchorbolt.engine.workers.gate import LimitedServer
 
 DEADLINE_S = 30.0
 

@@ -4,15 +4,12 @@ import hmac
 import logging
 import pickle
 import secrets
-import socket
 import sys
 import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from socketserver import StreamRequestHandler, TCPServer, ThreadingMixIn
-from typing import Any
+from socketserver import StreamRequestHandler
 
 from pyspark.sql import SparkSession
 
@@ -22,6 +19,7 @@ from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.spark.intake.client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
 from anchorbolt.engine.task.messages import as_failure
 from anchorbolt.engine.task.watchdog import LongCall, long_calls
+from anchorbolt.engine.workers.gate import SECRET_BYTES, LimitedServer
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.state import Fence
@@ -31,66 +29,25 @@ from anchorbolt.transactional.batches.metadata import LARGEST_METADATA
 _log = logging.getLogger("anchorbolt.engine")
 
 _NO_MASKING = Masking(())  # of errors for a task, which masks them in its report
-_SECRET_BYTES = 32
 
 
 _FRESH_S = 6.0
 """A worker reports a call every two seconds. A worker without a report for this long has ended."""
 
 
-class LimitedServer(ThreadingMixIn, TCPServer):
-    """A server with a thread for each connection. Limits their number and duration, except those passed to `trust`.
+def driver_hosts(session: SparkSession) -> tuple[str, str]:
+    """Return the address by which executors reach the driver, and the one at which it listens."""
+    conf = session.sparkContext.getConf()
+    host = conf.get("spark.driver.host") or "localhost"
+    return host, conf.get("spark.driver.bindAddress") or host
 
-    A driver needs its threads and open files for other work. Above the limit, the oldest connection is ended, so slow
-    clients cannot keep others out.
-    """
 
-    daemon_threads = True
-    most_connections = 50
-    longest_s = 10.0
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        self._lock = threading.Lock()
-        self._strangers: dict[socket.socket, float] = {}  # start of each connection, oldest first
-        self._trusted = set[socket.socket]()
-        super().__init__(*args, **more)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            self._strangers[request] = time.monotonic()
-            surplus = len(self._strangers) - self.most_connections
-            self._end(list(self._strangers)[: max(0, surplus)])
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._strangers.pop(request, None)
-            self._trusted.discard(request)
-        super().shutdown_request(request)
-
-    def service_actions(self) -> None:
-        with self._lock:
-            latest = time.monotonic() - self.longest_s
-            self._end([each for each, since in self._strangers.items() if since < latest])
-
-    def trust(self, request: socket.socket) -> None:
-        """Keep a connection until its client or handler ends it."""
-        with self._lock:
-            if self._strangers.pop(request, None) is not None:
-                self._trusted.add(request)
-
-    def end_connections(self) -> None:
-        """End all connections."""
-        with self._lock:
-            self._end([*self._strangers, *self._trusted])
-
-    def _end(self, connections: list[socket.socket]) -> None:
-        """End connections: pending calls of their threads fail, and the threads close them. Called with the lock."""
-        for each in connections:
-            self._strangers.pop(each, None)
-            self._trusted.discard(each)
-            with suppress(OSError):  # the client has already ended it
-                each.shutdown(socket.SHUT_RDWR)
+def cannot_listen(bind_to: str, error: OSError) -> ConfigError:
+    return ConfigError(
+        f"the driver cannot listen on {bind_to!r} for its workers: {error}. Set spark.driver.bindAddress to an address "
+        "of this machine, and spark.driver.host to the one by which workers reach it.",
+        key="spark.driver.bindAddress",
+    )
 
 
 class WorkerServer(LimitedServer):
@@ -106,18 +63,12 @@ class WorkerServer(LimitedServer):
 
         Raises `ConfigError` if the machine does not have this address.
         """
-        conf = session.sparkContext.getConf()
-        host = conf.get("spark.driver.host") or "localhost"
-        bind_to = conf.get("spark.driver.bindAddress") or host
+        host, bind_to = driver_hosts(session)
         try:
             super().__init__((bind_to, 0), _Handler)
         except OSError as error:
-            raise ConfigError(
-                f"the driver cannot listen on {bind_to!r} for its workers: {error}. Set spark.driver.bindAddress to an "
-                "address of this machine, and spark.driver.host to the one by which workers reach it.",
-                key="spark.driver.bindAddress",
-            ) from error
-        self.address = IntakeAddress(host, self.server_address[1], secrets.token_bytes(_SECRET_BYTES))
+            raise cannot_listen(bind_to, error) from error
+        self.address = IntakeAddress(host, self.server_address[1], secrets.token_bytes(SECRET_BYTES))
         threading.Thread(target=self.serve_forever, name=f"anchorbolt-{type(self).__name__}", daemon=True).start()
 
     @abstractmethod
@@ -140,7 +91,7 @@ class _Handler(StreamRequestHandler):
     timeout = TIMEOUT_S
 
     def handle(self) -> None:
-        if not hmac.compare_digest(self.rfile.read(_SECRET_BYTES), self.server.address.secret):
+        if not hmac.compare_digest(self.rfile.read(SECRET_BYTES), self.server.address.secret):
             return
         self.server.trust(self.connection)
         while request := read_frame(self.rfile, self.server.longest_request):

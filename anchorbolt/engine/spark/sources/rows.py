@@ -1,5 +1,6 @@
 """Makes the streaming DataFrame of all stream spouts, and names each spout's source if Spark can."""
 
+from collections.abc import Callable
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,8 +32,12 @@ def known_sources(plan: ExecutionPlan, folder: Folder) -> KnownSources:
     return known
 
 
-def source_rows(session: SparkSession, plan: ExecutionPlan, pickled: bytes, known: KnownSources) -> DataFrame:
+def source_rows(
+    session: SparkSession, plan: ExecutionPlan, stage: Callable[[str], RemoteStage], known: KnownSources
+) -> DataFrame:
     """Return the blobs of all stream spouts of a topology, as one streaming DataFrame.
+
+    `stage` returns the stage that runs the tasks of a spout.
 
     Raises `TopologyError` if Spark cannot run a spout, or if its source is not a streaming DataFrame with a column per
     field.
@@ -44,7 +49,7 @@ def source_rows(session: SparkSession, plan: ExecutionPlan, pickled: bytes, know
         frame = _source_frame(_NamingSession(session, component) if known.are_named else session, component, spec)
         if spec.parallelism is not None:
             frame = frame.coalesce(spec.parallelism)
-        frames.append(frame.mapInArrow(RemoteStage("spout", plan.run_id, pickled, component), ENVELOPE_SCHEMA))
+        frames.append(frame.mapInArrow(stage(component), ENVELOPE_SCHEMA))
     return reduce(DataFrame.union, frames)
 
 

@@ -1,0 +1,443 @@
+"""The driver's side of the workers: lets them in, sends them rounds, and notices if one is lost."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import queue
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.task.round_text import round_to_text
+from anchorbolt.engine.workers.frames import Frame, Kind
+from anchorbolt.engine.workers.gate import Gate
+from anchorbolt.engine.workers.links import Address, Link
+from anchorbolt.engine.workers.rounds import Member, Placement, RoundProgress, Slot, Table
+from anchorbolt.engine.workers.sources import SourceTask
+from anchorbolt.errors import InfrastructureLost, SerializationError, WaveFailed
+from anchorbolt.serialization import pack, unpack
+from anchorbolt.util.messages import counted
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_POLL_S = 1.0
+_OTHERS_S = 1.0  # how long a worker that cannot reach another one may be the first to say so
+
+Feed = Callable[[int, Table], tuple[Mapping[tuple[int, Slot], int], list[bytes]]]
+"""Runs the tasks of stream spouts, which send their blobs to the workers of the table under the round's number.
+
+Returns the number of blobs sent by level and worker, and the reports.
+"""
+
+
+class Hosts(Protocol):
+    """Starts the processes of the workers, and starts a lost one again."""
+
+    def start(self, address: Address) -> None:
+        """Start all. They register at the address."""
+
+    def why_lost(self, slot: Slot, incarnation: int, txid: int, unheard: Sequence[TaskKey]) -> WaveFailed | None:
+        """Return the error for a worker that was lost, perhaps after a short wait; None if nothing is known.
+
+        `unheard` are its tasks that have not reported.
+        """
+
+    def end(self, slot: Slot) -> None:
+        """End the worker of a slot, which does not answer, and start it again."""
+
+    def close(self) -> None:
+        """Wait until all have ended, which have been told to stop; end them after a while."""
+
+
+class WorkerFigures(NamedTuple):
+    """A worker, as it was a second ago."""
+
+    slot: Slot
+    host: str
+    pid: int
+    since: float  # seconds since 1970
+    tasks: int
+    buffered_bytes: int  # blobs in memory that wait for its tasks
+    spilled_bytes: int  # blobs that were ever written to files
+    cached_entries: int
+    sent_bytes: Mapping[Slot, int]  # to each other worker
+
+
+class _Worker:
+    """A worker that has registered."""
+
+    def __init__(self, slot: Slot, member: Member, link: Link, name: str, pid: int) -> None:
+        self.slot, self.member, self.link, self.name, self.pid = slot, member, link, name, pid
+        self.since, self.heard_at = time.time(), time.monotonic()
+        self.pulse: Sequence[Any] = (0, 0, 0, ())
+
+
+class _Loss(Exception):
+    """A worker was lost while something ran."""
+
+    def __init__(self, reason: str, worker: _Worker | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.worker = reason, worker
+
+
+class _Running:
+    """A round or a request that runs."""
+
+    def __init__(self, progress: RoundProgress | None, asked: Iterable[Slot] = ()) -> None:
+        self.progress = progress  # None for a request
+        self.asked = set(asked)  # workers that have not answered
+        self.answers: list[Any] = []
+        self.done: Future[None] = Future()
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+class Fleet:
+    """The workers of one run. `run` and `ask` may be called on several threads."""
+
+    def __init__(self, plans: Sequence[ExecutionPlan], slots: int, hosts: Hosts, host: str, bind_to: str) -> None:
+        """Listen for the workers.
+
+        Args:
+            plans: The plan of each phase: of the whole topology; or of the processing phase and of the commit phase.
+            slots: The number of workers.
+            hosts: Starts them.
+            host: The driver's address, by which they reach it.
+            bind_to: The address to listen at.
+
+        Raises `OSError` if the machine does not have the address.
+        """
+        self._plans = plans
+        self.slots = slots
+        self.placements = [Placement(plan.wiring, slots) for plan in plans]
+        self._hosts = hosts
+        self._timeout_s = plans[0].settings.message_timeout_secs
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._table = Table(0, {})
+        self._workers: dict[Slot, _Worker] = {}
+        self._running: dict[int, _Running] = {}
+        self._latest: RoundProgress | None = None
+        self._last_lost: _Worker | None = None
+        self._number = 0  # of rounds and requests
+        self._is_closed = False
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._waker = socket.socketpair()
+        for each in (self._woken, self._waker):
+            each.setblocking(False)
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        self._admitted: queue.SimpleQueue[tuple[socket.socket, bytes]] = queue.SimpleQueue()
+        self._gate = Gate(host, bind_to, self._admit)
+        self.address = self._gate.address
+        self._thread = threading.Thread(target=self._work, name="anchorbolt-fleet", daemon=True)
+        self._thread.start()
+
+    def start(self) -> None:
+        self._hosts.start(self.address)
+
+    def run(
+        self,
+        phase: int,
+        current: Round,
+        sources: Mapping[Slot, Sequence[SourceTask]],
+        feed: Feed | None = None,
+        cancel: Callable[[Callable[[], None]], None] = lambda abort: None,
+    ) -> list[bytes]:
+        """Run a round in all workers; return the reports of its tasks, still encoded.
+
+        Args:
+            phase: The position of the plan.
+            current: The round.
+            sources: The tasks of spouts by worker.
+            feed: Runs the tasks of stream spouts; None without them.
+            cancel: Gets a function that gives the round up, to be called on any thread.
+
+        Raises `InfrastructureLost` or another `WaveFailed` if a worker is lost or does not come; the error of `feed`.
+        """
+        plan, text = self._plans[phase], round_to_text(self._plans[phase], current)
+        running = _Running(RoundProgress(self.placements[phase], sources, has_feed=feed is not None))
+        assert running.progress is not None
+        with self._lock:
+            table = self._complete_table(current.txid)
+            number = self._begin(running)
+            if plan is self._plans[-1]:
+                self._latest = running.progress
+            for slot in range(self.slots):
+                tasks = [list(task) for task in sources.get(slot, ())]
+                self._tell(slot, Frame(Kind.ROUND, number, payload=pack([phase, text, tasks])))
+            self._tell_expected(number, running.progress.begin())
+        cancel(lambda: self._fail(number, WaveFailed(f"batch {current.txid} was given up", txid=current.txid)))
+        reports: list[bytes] = []
+        try:
+            if feed is not None:
+                sent, reports = feed(number, table)
+                with self._lock:
+                    self._tell_expected(number, running.progress.feed_ended(sent))
+                    self._end_if_done(number, running)
+            running.done.result()
+        except _Loss as loss:
+            raise self._failure(loss, current.txid, phase, running.progress) from None
+        finally:
+            self._end(number, has_failed=not running.progress.is_done)
+        return [*reports, *running.progress.reports]
+
+    def ask(self, kind: Kind, payloads: Mapping[Slot, bytes], txid: int, *, needs_all: bool = True) -> list[Any]:
+        """Send a request to some workers; return their answers. Raises as `run`.
+
+        Without `needs_all`, workers that are not there are left out.
+        """
+        with self._lock:
+            if needs_all:
+                self._complete_table(txid)
+            asked = [slot for slot in payloads if slot in self._workers]
+            running = _Running(None, asked)
+            number = self._begin(running)
+            for slot in asked:
+                self._tell(slot, Frame(kind, number, payload=payloads[slot]))
+            if not asked:
+                return []
+        try:
+            running.done.result()
+        except _Loss as loss:
+            raise self._failure(loss, txid) from None
+        finally:
+            self._end(number, has_failed=False)
+        return running.answers
+
+    def progress(self) -> tuple[Mapping[TaskKey, int], int]:
+        """Return the tuples executed by each ended task of the latest round, and the number of all its tasks."""
+        latest = self._latest
+        if latest is None:
+            return {}, 0
+        tasks = 0 if latest.is_done else sum(map(len, self.placements[-1].levels))
+        return dict(latest.executed), tasks
+
+    def figures(self) -> list[WorkerFigures]:
+        """Return the workers that are there. May be called on any thread."""
+        with self._lock:
+            workers = sorted(self._workers.values(), key=lambda each: each.slot)
+        found = []
+        for each in workers:
+            held, spilled, cached, sent = each.pulse
+            tasks = sum(level.count(each.slot) for placement in self.placements[:1] for level in placement.levels)
+            found.append(
+                WorkerFigures(
+                    each.slot, each.name, each.pid, each.since, tasks, held, spilled, cached, dict(map(tuple, sent))
+                )
+            )
+        return found
+
+    def close(self) -> None:
+        """Stop the workers."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            for slot in list(self._workers):
+                self._tell(slot, Frame(Kind.STOP))
+            for number in list(self._running):
+                self._fail(number, _Loss("the run has ended"))
+            self._changed.notify_all()
+        self._hosts.close()
+        self._wake()
+        self._thread.join(_POLL_S * 5)
+        self._gate.close()
+        while not self._admitted.empty():
+            self._admitted.get()[0].close()
+        self._woken.close()
+        self._waker.close()
+
+    def _complete_table(self, txid: int) -> Table:
+        """Wait until all workers are there. Called with the lock."""
+        is_complete = self._changed.wait_for(
+            lambda: self._is_closed or len(self._workers) == self.slots, self._timeout_s
+        )
+        if not is_complete or self._is_closed:
+            missing = [slot for slot in range(self.slots) if slot not in self._workers]
+            raise InfrastructureLost(
+                f"{counted(len(missing), 'worker')} of {self.slots} (topology.workers) did not come within "
+                f"{self._timeout_s} s: {missing[:10]}. See whether Spark has free slots, and whether its executors can "
+                f"reach the driver at {self.address.host}:{self.address.port}.",
+                txid=txid,
+            )
+        return self._table
+
+    def _begin(self, running: _Running) -> int:
+        self._number += 1
+        self._running[self._number] = running
+        return self._number
+
+    def _end(self, number: int, *, has_failed: bool) -> None:
+        with self._lock:
+            self._running.pop(number, None)
+            if has_failed:
+                for slot in list(self._workers):
+                    self._tell(slot, Frame(Kind.ABORT, number))
+
+    def _failure(self, loss: _Loss, txid: int, phase: int = 0, progress: RoundProgress | None = None) -> WaveFailed:
+        """Return the error of a round, once it is known why a worker was lost."""
+        worker = loss.worker
+        if worker is None:  # one cannot reach another, perhaps because that one has ended
+            with self._changed:
+                number = self._table.number
+                self._changed.wait_for(lambda: self._table.number != number, _OTHERS_S)
+                worker = self._last_lost if self._table.number != number else None
+        known = None
+        if worker is not None:
+            tasks = self.placements[phase].tasks(self._plans[phase].wiring, worker.slot)
+            unheard = [task for _, _, task in tasks if progress is not None and task not in progress.executed]
+            known = self._hosts.why_lost(worker.slot, worker.member.incarnation, txid, unheard)
+        return known or InfrastructureLost(f"{loss.reason}, in txid {txid}. The wave is tried again.", txid=txid)
+
+    def _fail(self, number: int, error: Exception) -> None:
+        with self._lock:
+            running = self._running.get(number)
+            if running is not None:
+                running.fail(error)
+
+    def _tell(self, slot: Slot, frame: Frame) -> None:
+        """Send a frame to a worker. Called with the lock."""
+        worker = self._workers.get(slot)
+        if worker is None:
+            return
+        try:
+            worker.link.send(frame)
+        except OSError as error:
+            self._lose(worker, f"worker {slot} was lost: {error}")
+            return
+        if worker.link.bytes_waiting:
+            self._wake()
+
+    def _tell_expected(self, number: int, told: Iterable[tuple[Slot, int, int]]) -> None:
+        for slot, level, blobs in told:
+            self._tell(slot, Frame(Kind.EXPECT, number, level, payload=pack(blobs)))
+
+    def _end_if_done(self, number: int, running: _Running) -> None:
+        if running.progress is not None and running.progress.is_done and not running.done.done():
+            running.done.set_result(None)
+
+    # What follows runs on the fleet's own thread.
+
+    def _admit(self, connection: socket.socket, hello: bytes) -> None:
+        self._admitted.put((connection, hello))
+        self._wake()
+
+    def _wake(self) -> None:
+        with suppress(BlockingIOError, OSError):
+            self._waker.send(b"\0")
+
+    def _work(self) -> None:
+        while not self._is_closed:
+            with self._lock:
+                for worker in list(self._workers.values()):
+                    events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.link.bytes_waiting else 0)
+                    if self._selector.get_key(worker.link.socket).events != events:
+                        self._selector.modify(worker.link.socket, events, worker)
+            ready = self._selector.select(_POLL_S)
+            with self._lock:
+                for key, events in ready:
+                    if key.data is None:
+                        with suppress(BlockingIOError):
+                            self._woken.recv(4096)
+                        self._let_in()
+                    else:
+                        self._move(key.data, events)
+                self._look_for_silent()
+        with self._lock:
+            for worker in self._workers.values():
+                worker.link.close()
+            self._workers = {}
+        self._selector.close()
+
+    def _move(self, worker: _Worker, events: int) -> None:
+        if self._workers.get(worker.slot) is not worker:  # it was lost meanwhile
+            return
+        try:
+            if events & selectors.EVENT_WRITE:
+                worker.link.flush()
+            frames = worker.link.receive() if events & selectors.EVENT_READ else []
+            worker.heard_at = time.monotonic()
+            for frame in frames:
+                self._take(worker, frame)
+        except EOFError:
+            self._lose(worker, f"worker {worker.slot} (process {worker.pid} on {worker.name}) has ended")
+        except (OSError, SerializationError) as error:
+            self._lose(worker, f"the connection with worker {worker.slot} was lost: {error}")
+
+    def _take(self, worker: _Worker, frame: Frame) -> None:
+        kind, number, level, _, payload = frame
+        if kind is Kind.PULSE:
+            worker.pulse = unpack(payload)
+            return
+        running = self._running.get(number)
+        if running is None:  # it was given up
+            return
+        if kind is Kind.ENDED and running.progress is not None:
+            self._tell_expected(number, running.progress.ended(worker.slot, level, *unpack(payload)))
+            self._end_if_done(number, running)
+        elif kind is Kind.LOST:
+            _, reason = unpack(payload)
+            running.fail(_Loss(reason))
+        elif kind is Kind.ANSWER:
+            running.answers.append(pickle.loads(payload))  # noqa: S301 - made by a worker of this run
+            running.asked.discard(worker.slot)
+            if not running.asked and not running.done.done():
+                running.done.set_result(None)
+
+    def _let_in(self) -> None:
+        while not self._admitted.empty():
+            connection, hello = self._admitted.get()
+            slot, incarnation, host, port, name, pid = unpack(hello)
+            member = Member(incarnation, host, port)
+            table = self._table.with_member(slot, member) if slot < self.slots else None
+            if table is None or self._is_closed:
+                _log.warning("a process %d on %s is not worker %d any more, and is sent away", pid, name, slot)
+                connection.close()
+                continue
+            former = self._workers.get(slot)
+            if former is not None:
+                self._lose(former, f"worker {slot} was replaced")
+                table = self._table.with_member(slot, member)
+                assert table is not None
+            self._table = table
+            worker = self._workers[slot] = _Worker(slot, member, Link(connection), name, pid)
+            self._selector.register(connection, selectors.EVENT_READ, worker)
+            _log.info("worker %d is process %d on %s", slot, pid, name)
+            if len(self._workers) == self.slots:
+                members = [[each, *self._table.members[each]] for each in sorted(self._table.members)]
+                for each in list(self._workers):
+                    self._tell(each, Frame(Kind.TABLE, payload=pack([self._table.number, members])))
+            self._changed.notify_all()
+
+    def _lose(self, worker: _Worker, reason: str) -> None:
+        """Forget a worker; what runs has failed. Called with the lock."""
+        if self._workers.get(worker.slot) is not worker:
+            return
+        del self._workers[worker.slot]
+        self._table = self._table.without(worker.slot)
+        self._last_lost = worker
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(worker.link.socket)
+        worker.link.close()
+        if not self._is_closed:
+            _log.warning("%s", reason)
+        for running in self._running.values():
+            if running.progress is not None or worker.slot in running.asked:
+                running.fail(_Loss(reason, worker))
+        self._changed.notify_all()
+
+    def _look_for_silent(self) -> None:
+        latest = time.monotonic() - self._timeout_s
+        for worker in [each for each in self._workers.values() if each.heard_at < latest]:
+            self._lose(worker, f"worker {worker.slot} has not answered for {self._timeout_s} s")
+            threading.Thread(target=self._hosts.end, args=(worker.slot,), daemon=True).start()

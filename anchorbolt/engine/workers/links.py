@@ -1,0 +1,174 @@
+"""Connections between processes of one run: each side proves that it knows the run's secret; then frames follow."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from anchorbolt.engine.workers.frames import HEAD, Frame, Frames, Kind
+
+HANDSHAKE_S = 10.0
+LONGEST_HELLO = 1 << 16  # bytes
+_CHUNK = 1 << 20
+_BUFFER = 4 << 20
+_NONCE = 32
+_DIGEST = 32
+_DEAD_S = 10  # after which the system ends a connection whose other side does not answer
+
+
+class Address(NamedTuple):
+    """Where a process of the run listens, and the run's secret. Pickled to the tasks."""
+
+    host: str
+    port: int
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Address({self.host}:{self.port})"
+
+
+class Refused(ConnectionError):
+    """The other side does not know the secret, or sends no frames."""
+
+
+class Link:
+    """A connection that never blocks: what cannot be sent at once waits in memory. `send` may be called on any thread.
+
+    Raises `OSError` if the connection is lost, and `SerializationError` if the other side sends no frames.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+        self.socket = connection
+        self.bytes_sent = 0
+        self.bytes_waiting = 0
+        self._frames = Frames()
+        self._waiting: deque[memoryview] = deque()
+        self._lock = threading.Lock()
+
+    def send(self, frame: Frame) -> None:
+        """Send a frame, or let the rest of it wait for `flush`."""
+        data = frame.encoded()
+        with self._lock:
+            self.bytes_sent += len(data)
+            sent = 0 if self._waiting else self._send(data)
+            if sent < len(data):
+                self._waiting.append(memoryview(data)[sent:])
+                self.bytes_waiting += len(data) - sent
+
+    def flush(self) -> None:
+        """Send what waits, as far as the system takes it."""
+        with self._lock:
+            while self._waiting:
+                first = self._waiting[0]
+                sent = self._send(first)
+                self.bytes_waiting -= sent
+                if sent < len(first):
+                    self._waiting[0] = first[sent:]
+                    return
+                self._waiting.popleft()
+
+    def receive(self) -> list[Frame]:
+        """Return the frames that have arrived. Raises `EOFError` if the other side has ended the connection."""
+        found: list[Frame] = []
+        while True:
+            try:
+                data = self.socket.recv(_CHUNK)
+            except BlockingIOError:
+                return found
+            if not data:
+                if found:
+                    return found
+                raise EOFError("within a frame" if self._frames.is_cut else "the connection was ended")
+            found += self._frames.add(data)
+            if len(data) < _CHUNK:
+                return found
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a part of a frame has arrived, but not all of it."""
+        return self._frames.is_cut
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self.socket.close()
+
+    def _send(self, data: bytes | memoryview) -> int:
+        try:
+            return self.socket.send(data)
+        except BlockingIOError:
+            return 0
+
+
+def connect(address: Address, hello: Callable[[socket.socket], bytes]) -> socket.socket:
+    """Connect to a process of the run, and introduce this one by `hello`, which gets the connection.
+
+    Raises `OSError` if it cannot be reached, and `Refused` if it does not know the secret.
+    """
+    connection = socket.create_connection((address.host, address.port), timeout=HANDSHAKE_S)
+    try:
+        notice_dead_peers(connection)
+        theirs, mine = exactly(connection, _NONCE), secrets.token_bytes(_NONCE)
+        connection.sendall(mine + _proof(address.secret, b"client", theirs, mine))
+        if not hmac.compare_digest(exactly(connection, _DIGEST), _proof(address.secret, b"server", mine, theirs)):
+            raise Refused(f"who listens at {address.host}:{address.port} does not know the secret of this run")
+        connection.sendall(Frame(Kind.HELLO, payload=hello(connection)).encoded())
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def accept(connection: socket.socket, secret: bytes) -> bytes:
+    """Check that the other side knows the secret, and return its hello. Raises `OSError`, or `Refused`."""
+    connection.settimeout(HANDSHAKE_S)
+    notice_dead_peers(connection)
+    mine = secrets.token_bytes(_NONCE)
+    connection.sendall(mine)
+    answer = exactly(connection, _NONCE + _DIGEST)
+    theirs, proof = answer[:_NONCE], answer[_NONCE:]
+    if not hmac.compare_digest(proof, _proof(secret, b"client", mine, theirs)):
+        raise Refused("a client does not know the secret of this run")
+    connection.sendall(_proof(secret, b"server", theirs, mine))
+    size, kind, *_ = HEAD.unpack(exactly(connection, HEAD.size))
+    if kind != Kind.HELLO or size > LONGEST_HELLO:
+        raise Refused(f"a client announced a frame of kind {kind} with {size} bytes in place of its hello")
+    return exactly(connection, size)
+
+
+def notice_dead_peers(connection: socket.socket) -> None:
+    """Make the system end the connection within seconds if the other machine does not answer."""
+    with suppress(OSError):  # not of TCP, or unknown to this system
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (
+            ("TCP_KEEPIDLE", 3),
+            ("TCP_KEEPINTVL", 2),
+            ("TCP_KEEPCNT", 3),
+            ("TCP_USER_TIMEOUT", _DEAD_S * 1000),
+        ):
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    """Read so many bytes. Raises `OSError`."""
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ConnectionError("the other side has closed the connection")
+        data += more
+    return data
+
+
+def _proof(secret: bytes, role: bytes, first: bytes, second: bytes) -> bytes:
+    return hmac.digest(secret, role + first + second, "sha256")
