@@ -24,7 +24,7 @@ from tests.engine.conftest import Watch
 from tests.engine.jobs import Fill, RichBolt, StatefulBolt, kept_in, text_spout, word_count, write_lines
 from tests.servers.hbase_server import HBaseServer
 from tests.support.hbase_traffic import counted_traffic
-from tests.support.stores import settings_of
+from tests.support.stores import WORKERS, settings_of
 
 TASKS = 64
 SMALL, LARGE = 1, 200  # kB that each task stages
@@ -113,6 +113,7 @@ def wait_until_gone(spark: SparkSession, before: set[Path]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.skipif(bool(WORKERS), reason="workers that stay do not use Spark's shuffle")
 def test_after_some_waves_no_shuffled_file_of_them_is_left(spark: SparkSession, tmp_path: Path) -> None:
     before, seen = shuffle_files(spark), set[Path]()
     topology = word_count(text_spout(write_lines(tmp_path / "in", [["a b"], ["b c"], ["c d"], ["d e"]])))

@@ -295,6 +295,7 @@ def test_a_cleanup_that_takes_too_long_is_told_in_our_words(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("anchorbolt.engine.spark.jobs._CLOSE_S", 1.0)
+    monkeypatch.setattr("anchorbolt.engine.spark.workers.hosts._CLOSE_S", 1.0)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("a\n")
     builder = TopologyBuilder()

@@ -91,10 +91,13 @@ class SparkHosts:
     def close(self) -> None:
         self._is_closed.set()
         until = time.monotonic() + _CLOSE_S
-        for slot, thread in enumerate(self._threads):
+        for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
-            if thread.is_alive():
-                self.end(slot)
+        late = [slot for slot, thread in enumerate(self._threads) if thread.is_alive()]
+        if late:
+            _log.warning("workers %s have not called cleanup of their bolts within %g s, and are ended", late, _CLOSE_S)
+        for slot in late:
+            self.end(slot)
 
     def _keep(self, slot: Slot, stage: RemoteStage) -> None:
         """Run the job of a worker until the run ends. On a thread of its own."""

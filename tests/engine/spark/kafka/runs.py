@@ -18,6 +18,7 @@ from anchorbolt.topology import Topology
 from tests.cli.command import wait_until
 from tests.engine.jobs import NO_RETRIES, CountWords, Strikes, counted, kept_in
 from tests.servers.kafka_topics import KafkaTopics
+from tests.support.stores import WORKERS
 
 Outcome = tuple[dict[str, int], str, str]
 """The counts of the words; the class and the message of the error that ended the run, or two empty strings."""
@@ -28,7 +29,7 @@ _spark: SparkSession | None = None
 def start(jars: str) -> None:
     """Called once in the process."""
     global _spark
-    _spark = build_session("kafka-stream", "local[2]", SparkOptions(jars=jars))
+    _spark = build_session("kafka-stream", "local[2]", SparkOptions(jars=jars), workers=WORKERS)
 
 
 def _job(servers: str, topic: str, options: Mapping[str, str]) -> Topology:
