@@ -1,7 +1,7 @@
 # Every target does its own set-up: `make test` and `make demo` work on a machine that has Python, make and a package
 # index. Variables: PYTHON=python3.12 (another interpreter), SPARK=4.1.0 (another PySpark), each with an environment of its
-# own; OPTIONS="…" (for pytest, the demo or the benchmark); TESTS=tests/streams; PROVIDER=redis (the demo); ROUNDS=3 and
-# SEEDS=10000 (crash-test).
+# own; OPTIONS="…" (for pytest, the demo or the benchmark); TESTS=tests/streams; PROVIDER=redis and WORKERS=2 (the demo);
+# ROUNDS=3 and SEEDS=10000 (crash-test).
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -9,6 +9,7 @@ SHELL := /bin/sh
 
 SPARK ?=
 PROVIDER ?= sqlite
+WORKERS ?= 0
 TESTS ?= tests
 OPTIONS ?=
 ROUNDS ?= 1
@@ -86,9 +87,9 @@ docs-pictures:  ## make the pictures of docs/pictures again: from the code, and 
 	$(IN_VENV) python tools/pictures/take_page.py
 
 .PHONY: demo kafka-word-count bench
-demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keeps its state there
+demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keeps its state there; WORKERS=2
 	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis) $(if $(filter hbase,$(PROVIDER)),--hbase)
-	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)" $(OPTIONS)
+	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)" --workers "$(WORKERS)" $(OPTIONS)
 
 kafka-word-count:  ## word count from topic to topic of a Kafka of its own, with a kill
 	$(SET_UP) --java --kafka

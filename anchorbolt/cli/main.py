@@ -99,6 +99,15 @@ def run(
     spark_conf: Annotated[
         list[str] | None, _spark_option("KEY=VALUE", "Another setting of Spark. May be repeated.")
     ] = None,
+    workers: Annotated[
+        int | None,
+        option(
+            "--workers",
+            metavar="N",
+            help="Keep the tasks of bolts in N processes for the whole run; 0 runs each wave as Spark jobs. Overrides "
+            "topology.workers.",
+        ),
+    ] = None,
     metrics_port: Annotated[
         int | None,
         option(
@@ -158,7 +167,11 @@ def run(
         "conf": _pairs(spark_conf or []) or None,
     }
     given = {name: value for name, value in spark.items() if value is not None}
-    options: dict[str, Any] = {"topology.metrics.port": metrics_port, "topology.ui.port": ui_port}
+    options: dict[str, Any] = {
+        "topology.workers": workers,
+        "topology.metrics.port": metrics_port,
+        "topology.ui.port": ui_port,
+    }
     options |= {"topology.ui.actions": "true"} if ui_actions else {}
     options = {key: value for key, value in options.items() if value is not None}
     as_events = log_format is LogFormat.JSON

@@ -38,7 +38,7 @@ _BY_PREFIX = {
         transfer.batch.size transfer.buffer.size trident.batch.emit.interval.millis trident.parallelism.hint
         trident.windowing.cache.tuple.limit tuple.serializer users version worker.childopts worker.gc.childopts
         worker.logwriter.childopts worker.max.heap.size.mb worker.metrics worker.receiver.thread.count
-        worker.shared.thread.pool.size worker.timeout.secs workers
+        worker.shared.thread.pool.size worker.timeout.secs
     """,
     "storm.": """
         auth.simple-acl.admins auth.simple-acl.users auth.simple-acl.users.commands auth.simple-white-list.users

@@ -2,6 +2,7 @@
 
     make demo                      # state in SQLite
     make demo PROVIDER=redis       # in a Redis of the demo's own; also redis-cluster, hbase
+    make demo WORKERS=2            # the tasks of bolts stay in two processes
 
 The parts are in `crash_demo`; the job itself is `job.py`.
 """
@@ -39,6 +40,7 @@ def main(
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Do it so many times, each with the next seed.")] = 1,
     verses: Annotated[int | None, typer.Option(min=FILES, help="Count only the first verses.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Keep the tasks of bolts in so many processes.")] = 0,
     keep: Annotated[bool, typer.Option(help="Keep the work directory; on failure it is kept anyhow.")] = False,
 ) -> None:
     """Count words, kill a worker and the driver on the way, and compare the counts with an independent count.
@@ -49,14 +51,14 @@ def main(
         sys.exit("The demo finds the processes that it kills in /proc, so it needs Linux.")
     signal.signal(signal.SIGTERM, _end)  # so that no started process outlives this one
     first = secrets.randbelow(1_000_000) if seed is None else seed
-    done = [one_run(provider, each, verses, keep=keep) for each in range(first, first + runs)]
+    done = [one_run(provider, each, verses, workers, keep=keep) for each in range(first, first + runs)]
     if runs > 1:
         console.print(table_of_runs(done))
         console.print(f"{sum(run.proved for run in done)} of {runs} runs: equal after both kills")
     sys.exit(0 if all(run.proved for run in done) else 1)
 
 
-def one_run(provider: Provider, seed: int, verses: int | None, *, keep: bool) -> Run:
+def one_run(provider: Provider, seed: int, verses: int | None, workers: int, *, keep: bool) -> Run:
     """Run the demo once and print a report; remove the work directory unless the run failed."""
     text = read_verses(verses)
     work = Path(tempfile.mkdtemp(prefix="anchorbolt-demo-"))
@@ -70,6 +72,7 @@ def one_run(provider: Provider, seed: int, verses: int | None, *, keep: bool) ->
             conf = {
                 **provider_conf,
                 "topology.checkpoint.location": str(work / "checkpoint"),
+                "topology.workers": workers,
                 "demo.input": str(work / "in"),
                 "demo.output": str(work / "out"),
             }

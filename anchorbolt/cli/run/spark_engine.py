@@ -79,6 +79,7 @@ class SparkEngine:
             settings.spark,
             jvm_stderr=self._output.descriptor,
             jobs_at_once=jobs_at_once(topology, settings),
+            workers=settings.workers,
         )
         context = self._spark.sparkContext
         if self._events:

@@ -162,17 +162,18 @@ def counted(directory: Path) -> Counter[str]:
     return Counter({word: len(numbers) for word, numbers in counts.items()})
 
 
+@pytest.mark.parametrize(("workers", "threads"), [([], 2), (["--workers", "1"], 3)])
 def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is(
-    start: StartCommand, directory: Path
+    start: StartCommand, directory: Path, workers: list[str], threads: int
 ) -> None:
-    command = start("project.jobs.word_count:topology", "--until-empty")
+    command = start("project.jobs.word_count:topology", "--until-empty", *workers)
     assert command.end() == 0, repr(command)
     records = list(read_history(open_folder(f"{directory}/anchorbolt-data/word-count/checkpoint")))
     assert [type(record) for record in records] == [Start, *[Wave] * FILES, End]
     assert sum(sum(record.executed.values()) for record in records if isinstance(record, Wave)) > 0
     assert counted(directory) == expected(directory)
     printed = command.out.splitlines()
-    assert re.fullmatch(r"anchorbolt \S+: word-count on Spark \S+, local\[2\]", printed[0])
+    assert re.fullmatch(rf"anchorbolt \S+: word-count on Spark \S+, local\[{threads}\]", printed[0])
     assert printed[1] == f"state: SQLite files in {directory}/anchorbolt-data/state"
     assert printed[2] == f"checkpoint: {directory}/anchorbolt-data/word-count/checkpoint"
     assert printed[3].startswith("recovery: started (generation 1, ")
