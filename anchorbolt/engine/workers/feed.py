@@ -13,8 +13,8 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.links import Address, connect
-from anchorbolt.engine.workers.process import FEED
 from anchorbolt.engine.workers.rounds import Placement, Slot, Table
+from anchorbolt.engine.workers.worker_rounds import FEED
 from anchorbolt.errors import InfrastructureLost
 from anchorbolt.serialization import pack, unpack
 
