@@ -75,18 +75,23 @@ def allow_to_end_this_process() -> None:
 
 
 @contextmanager
-def watched(plan: ExecutionPlan, task: TaskKey, kind: str = "bolt") -> Iterator[None]:
+def watched(plan: ExecutionPlan, task: TaskKey, kind: str = "bolt") -> Iterator[Callable[[TaskKey], None]]:
     """Watch the calling thread, which runs a task of a bolt, a spout or an emitter.
 
-    The thread must not change until the end.
+    The thread must not change until the end. Yields a function that tells when it runs another task of this kind.
     """
     _start()
     thread = threading.get_ident()
     settings = plan.settings
-    _watched[thread] = _Watched(plan.topology, kind, task, settings.message_timeout_secs, settings.task_timeout_secs)
+    watch = _Watched(plan.topology, kind, task, settings.message_timeout_secs, settings.task_timeout_secs)
+    _watched[thread] = watch
+
+    def runs(task: TaskKey) -> None:
+        watch.task = task
+
     _begun.set()
     try:
-        yield
+        yield runs
     finally:
         _watched.pop(thread, None)
 

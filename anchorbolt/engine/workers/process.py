@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
+from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.gate import Gate
 from anchorbolt.engine.workers.inbox import Space
@@ -74,6 +75,7 @@ class WorkerProcess:
         Raises:
             OSError: The driver cannot be reached, or this machine's address cannot be listened at.
         """
+        self._plan = plan
         self._home, self._slot, self._incarnation = home, slot, incarnation
         self._space = Space(plan.settings.worker_buffer_mb << 20, folder)
         self._selector = selectors.DefaultSelector()
@@ -97,9 +99,10 @@ class WorkerProcess:
         """Run rounds until the run ends, or the driver is gone."""
         rounds = self._rounds
         try:
-            while not rounds.is_stopped:
-                is_congested = any(link.bytes_waiting > _MOST_WAITING for link in self._writing)
-                self._pump(wait=is_congested or not rounds.step())
+            with watched(self._plan, ("", -1)) as rounds.runs_task:
+                while not rounds.is_stopped:
+                    is_congested = any(link.bytes_waiting > _MOST_WAITING for link in self._writing)
+                    self._pump(wait=is_congested or not rounds.step())
         except EOFError:
             _log.info("worker %d ends: the driver is gone", self._slot)
         finally:

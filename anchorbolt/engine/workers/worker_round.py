@@ -12,7 +12,6 @@ from anchorbolt.engine.task.bolt_task import BoltTask
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.round_text import attempt_id
-from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.inbox import Inbox, Space
 from anchorbolt.engine.workers.rounds import Placement, Slot
@@ -96,6 +95,7 @@ class WorkerRound:
         arrivals: Arrivals,
         send: Send,
         tell: TellDriver,
+        runs_task: Callable[[TaskKey], None],
         *,
         waits_for_sources: bool,
     ) -> None:
@@ -112,6 +112,7 @@ class WorkerRound:
             arrivals: The blobs that came before.
             send: Sends a blob to another worker.
             tell: Sends a frame to the driver.
+            runs_task: Called before a task works.
             waits_for_sources: Whether no bolt may see a tuple before all tasks of the spout have ended: they store the
                 batch's metadata.
         """
@@ -124,6 +125,7 @@ class WorkerRound:
         self._arrivals = arrivals
         self._send = send
         self._tell = tell
+        self._runs_task = runs_task
         self._is_held = waits_for_sources
         self._expected: dict[int, int] = {}  # blobs of other processes, by level
         self._sent: Counter[tuple[int, Slot]] = Counter()  # since the last frame to the driver
@@ -198,8 +200,8 @@ class WorkerRound:
             self._running[level] = task, run.receive(payload) if payload else run.execute_kept()
         task, running = self._running[level]
         at_task(*task, self._round.txid)
-        with watched(self._plan, task):
-            envelope = next(running, None)
+        self._runs_task(task)
+        envelope = next(running, None)
         if envelope is None:
             del self._running[level]
         else:
@@ -223,9 +225,9 @@ class WorkerRound:
         tasks = list(self._tasks[level].values())
         for task in tasks:
             at_task(*task, self._round.txid)
-            with watched(self._plan, task):
-                for envelope in self._runs[task].finish():
-                    self._out(envelope)
+            self._runs_task(task)
+            for envelope in self._runs[task].finish():
+                self._out(envelope)
         self._unended.pop(0)
         self._end(level, tasks)
 

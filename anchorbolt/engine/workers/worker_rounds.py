@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.plan.wiring import BatchPhase
 from anchorbolt.engine.task.commit_task import run_commit_task
@@ -69,6 +70,8 @@ class WorkerRounds:
         self._last = 0  # the last round that has begun here, or was given up
         self._unreachable: set[Slot] = set()
         self.table = Table(0, {})
+        self.runs_task: Callable[[TaskKey], None] = lambda task: None
+        """Called before a task works, for the watchdog."""
         self.is_stopped = False
 
     def step(self) -> bool:
@@ -162,6 +165,7 @@ class WorkerRounds:
             self._early.pop(number) if number in self._early else Arrivals(self._space),
             self._send,
             self._tell,
+            self.runs_task,
             waits_for_sources=is_processing and plan.wiring.batch_spout in plan.wiring.tasks,
         )
         for each in [each for each in self._early if each < number]:
