@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWa
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.driver.loop import RunStatus
-from anchorbolt.engine.driver.runner import Runner
+from anchorbolt.engine.driver.runner import Runner, WorkerFigures
 from anchorbolt.engine.driver.store_watch import StoreWatch
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.throttle import Throttle
@@ -192,6 +192,11 @@ class ObservedRun:
     def long_calls(self) -> Sequence[LongCall]:
         """The calls of bolts, spouts and emitters that have not returned for two seconds, the longest first."""
         return self._runner.long_calls()
+
+    @property
+    def workers(self) -> Sequence[WorkerFigures]:
+        """The workers that stay and are there now, by slot; empty without `topology.workers`."""
+        return self._runner.workers()
 
     @property
     def waiting(self) -> Mapping[str, float]:

@@ -30,6 +30,7 @@ class Head(Answer, frozen=True, kw_only=True):
     uptime_seconds: int
     tasks_total: int
     executors_total: int
+    workers_total: int
 
 
 class Summary(Answer, frozen=True, kw_only=True):
@@ -108,6 +109,22 @@ class Failure(Answer, frozen=True, kw_only=True):
     text: str
 
 
+class Worker(Answer, frozen=True, kw_only=True):
+    """A worker that stays. Bytes are counted since it started."""
+
+    slot: int
+    host: str
+    pid: int
+    uptime: str
+    uptime_seconds: int
+    executors_total: int  # its tasks
+    buffered_bytes: int
+    spilled_bytes: int
+    cached_entries: int
+    sent_bytes: int  # to all other workers
+    sent_bytes_to: Mapping[str, int]  # by the other worker's slot
+
+
 class Topology(Head, frozen=True, kw_only=True):
     msg_timeout: int | None
     window: str
@@ -116,6 +133,7 @@ class Topology(Head, frozen=True, kw_only=True):
     topology_stats: Sequence[TopologyStats]
     spouts: Sequence[Spout]
     bolts: Sequence[Bolt]
+    workers: Sequence[Worker]  # only those that stay
     configuration: Mapping[str, Any]
     generation: int
     recovery: Recovery | None

@@ -8,7 +8,7 @@ from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.runner import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.task.bolt_task import run_bolt_task
@@ -181,6 +181,9 @@ class SimulatedRunner(TaskRunner):
         return StageProgress()
 
     def long_calls(self) -> Sequence[LongCall]:
+        return ()
+
+    def workers(self) -> Sequence[WorkerFigures]:
         return ()
 
     def close_instances(self) -> None:

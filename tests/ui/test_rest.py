@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import time
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import pytest
 from msgspec import convert
 
 from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine.driver.runner import WorkerFigures
+from anchorbolt.engine.local.runner import LocalRunner
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.ui import UiServer
-from anchorbolt.ui.answers import LookedUp, Summary
+from anchorbolt.ui.answers import LookedUp, Summary, Topology
 from anchorbolt.ui.routes import ANSWERED, BASE, description
 from tests.ui.conftest import CANARY, CONF, DEADLINE_S, Client, Count, Split, start
 
@@ -88,6 +91,23 @@ def test_a_topology_is_shown_under_storms_names(client: Client) -> None:
     assert list(stats) == ["600", "10800", "86400", ":all-time"]
     assert stats[":all-time"]["emitted"] == 7
     assert stats[":all-time"]["transferred"] == 7
+
+
+def test_workers_that_stay_are_shown_and_there_are_none_without_them(
+    shown: RunHandle, server: UiServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.json(WORDS)["workers"] == []
+    started = time.time() - 3_700
+    worker = WorkerFigures(0, "here", 4711, started, 3, 10, 2_000, 7, {1: 500, 2: 70})
+    monkeypatch.setattr(LocalRunner, "workers", lambda runner: [worker])
+    server.show(shown)
+    answer = client.json(f"{WORDS}?window=600")  # no answer of the last second
+    (told,) = convert(answer, Topology).workers
+    assert (told.slot, told.host, told.pid, told.executors_total) == (0, "here", 4711, 3)
+    assert (told.uptime[:4], told.uptime_seconds // 10) == ("1h 1", 370)
+    assert (told.buffered_bytes, told.spilled_bytes, told.cached_entries) == (10, 2_000, 7)
+    assert (told.sent_bytes, told.sent_bytes_to) == (570, {"1": 500, "2": 70})
+    assert answer["workersTotal"] == 1
 
 
 @pytest.mark.usefixtures("shown")

@@ -22,6 +22,20 @@ class StageProgress(NamedTuple):
     tasks: int = 0  # all tasks of the job if it still runs
 
 
+class WorkerFigures(NamedTuple):
+    """A worker that stays, as it was a second ago."""
+
+    slot: int  # its number, from 0
+    host: str
+    pid: int
+    since: float  # seconds since 1970
+    tasks: int
+    buffered_bytes: int  # blobs in memory that wait for its tasks
+    spilled_bytes: int  # blobs that were ever written to files
+    cached_entries: int
+    sent_bytes: Mapping[int, int]  # by slot: to each other worker
+
+
 class Runner(Protocol):
     """Runs the tasks of a run's rounds."""
 
@@ -63,6 +77,9 @@ class Runner(Protocol):
 
     def long_calls(self) -> Sequence[LongCall]:
         """Return the calls of bolts, spouts and emitters that have not returned for two seconds, on any worker."""
+
+    def workers(self) -> Sequence[WorkerFigures]:
+        """Return the workers that stay and are there now, by slot; empty on an engine without them."""
 
     def close_instances(self) -> None:
         """Close the instances of bolts that the tasks keep."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.runner import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import Clock, DriverSpouts, driver_spouts
 from anchorbolt.engine.sources.source import Source
@@ -169,6 +169,9 @@ class LocalRunner:
 
     def long_calls(self) -> Sequence[LongCall]:
         return long_calls(self._plan.topology)
+
+    def workers(self) -> Sequence[WorkerFigures]:
+        return ()
 
     def close_instances(self) -> None:
         if self.processing is not None:

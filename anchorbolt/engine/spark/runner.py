@@ -8,7 +8,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.runner import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts, driver_spouts
 from anchorbolt.engine.sources.source import Source
@@ -134,6 +134,9 @@ class SparkRunner:
 
     def long_calls(self) -> Sequence[LongCall]:
         return calls_everywhere(self._plan.topology, self.calls)
+
+    def workers(self) -> Sequence[WorkerFigures]:
+        return ()
 
     def close_instances(self) -> None:
         """Make the workers call `cleanup` on their instances; remove the run's remains in Spark and on the driver."""

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.driver.runner import WorkerFigures as WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.round_text import round_to_text
 from anchorbolt.engine.workers.frames import Frame, Kind
@@ -55,20 +56,6 @@ class Hosts(Protocol):
 
     def close(self) -> None:
         """Wait until all have ended, which have been told to stop; end them after a while."""
-
-
-class WorkerFigures(NamedTuple):
-    """A worker, as it was a second ago."""
-
-    slot: Slot
-    host: str
-    pid: int
-    since: float  # seconds since 1970
-    tasks: int
-    buffered_bytes: int  # blobs in memory that wait for its tasks
-    spilled_bytes: int  # blobs that were ever written to files
-    cached_entries: int
-    sent_bytes: Mapping[Slot, int]  # to each other worker
 
 
 class _Worker:

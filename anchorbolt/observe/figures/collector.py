@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from anchorbolt.engine.driver.runner import WorkerFigures
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.metrics.distribution import Distribution
 from anchorbolt.observe.figures.families import Distributions, Families, user_metric
@@ -85,6 +86,7 @@ class RunCollector(Collector):
         yield families.gauge("wave_round", text, 0 if current is None else current.round)
         yield waiting_seconds(families, run.waiting)
         yield from of_messages(families, run)
+        yield from of_workers(families, run.workers)
         text = "For how long a call of a bolt or spout has not returned, from two seconds on."
         calls = [((each.kind, each.component, str(each.task_index)), each.seconds) for each in run.long_calls]
         yield families.gauge("call_seconds", text, calls, ["kind", *_TASK])
@@ -154,6 +156,23 @@ def of_messages(families: Families, run: ObservedRun) -> Iterator[Metric]:
         for (spout, (component, index)), number in run.figures.timed_out.items()
     ]
     yield families.counter("timed_out_messages", text, timed_out, ["spout", "component", "task"])
+
+
+def of_workers(families: Families, workers: Sequence[WorkerFigures]) -> Iterator[Metric]:
+    """Yield the metrics of workers that stay, which begin at 0 with each process."""
+    text = "When the process of the worker started, as Unix time."
+    started = [((str(each.slot), each.host, str(each.pid)), each.since) for each in workers]
+    yield families.gauge("worker_start_time_seconds", text, started, ["worker", "host", "pid"])
+    for make, name, text in (
+        (families.gauge, "tasks", "Tasks that the worker holds."),
+        (families.gauge, "buffered_bytes", "Bytes of tuples in the worker's memory that wait for its tasks."),
+        (families.gauge, "cached_entries", "Committed entries of states in the worker's cache."),
+        (families.counter, "spilled_bytes", "Bytes of tuples that the worker wrote to files, to wait there."),
+    ):
+        samples = [((str(each.slot),), float(getattr(each, name))) for each in workers]
+        yield make(f"worker_{name}", text, samples, ["worker"])
+    sent = [((str(each.slot), str(to)), float(size)) for each in workers for to, size in each.sent_bytes.items()]
+    yield families.counter("worker_sent_bytes", "Bytes that the worker sent to another one.", sent, ["worker", "to"])
 
 
 class StartCollector(Collector):

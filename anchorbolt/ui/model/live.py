@@ -101,6 +101,7 @@ class LiveRun:
             origins=self._origins,
             facts=self._facts,
             recovery=Recovery(action=handle.recovery.action, ms=round(handle.recovery.ms, 1)),
+            workers=run.workers,
             is_tracked=run.plan.is_tracked,
             message_timeout_s=run.plan.settings.message_timeout_secs,
             max_checkpoint_age_s=run.plan.settings.health_max_checkpoint_age_secs,

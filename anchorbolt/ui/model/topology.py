@@ -9,11 +9,12 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType, structs
 
+from anchorbolt.engine.driver.runner import WorkerFigures
 from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.observe.figures.tasks import Edge, Figure
 from anchorbolt.observe.figures.windows import ALL_TIME
 from anchorbolt.observe.history.records import GraphComponent, Wave
-from anchorbolt.ui.answers import Bolt, DrawnComponent, DrawnEdge, DrawnGraph, Head, Spout, Summary, Topology
+from anchorbolt.ui.answers import Bolt, DrawnComponent, DrawnEdge, DrawnGraph, Head, Spout, Summary, Topology, Worker
 from anchorbolt.ui.answers import TopologyStats as Stats
 from anchorbolt.ui.model.configuration import shown_configuration
 from anchorbolt.ui.model.observation import (
@@ -51,6 +52,7 @@ def topology(seen: Observation, window: str, *, sys: bool = False) -> Topology:
         topology_stats=[_topology_stats(seen, each) for each in ALL_WINDOWS],
         spouts=[_spout(seen, figures, each) for each in seen.graph.components if each.kind == "spout"],
         bolts=[_bolt(seen, figures, each) for each in seen.graph.components if each.kind in bolts],
+        workers=[_worker(seen, each) for each in seen.workers],
         configuration=shown_configuration(seen.configuration),
         generation=seen.generation,
         recovery=seen.recovery,
@@ -116,7 +118,25 @@ def _head(seen: Observation) -> dict[str, Any]:
         "uptime_seconds": int(seen.uptime_s),
         "tasks_total": tasks,
         "executors_total": tasks,
+        "workers_total": len(seen.workers),
     }
+
+
+def _worker(seen: Observation, worker: WorkerFigures) -> Worker:
+    uptime_s = max(0.0, seen.at - worker.since)
+    return Worker(
+        slot=worker.slot,
+        host=worker.host,
+        pid=worker.pid,
+        uptime=pretty_seconds(uptime_s),
+        uptime_seconds=int(uptime_s),
+        executors_total=worker.tasks,
+        buffered_bytes=worker.buffered_bytes,
+        spilled_bytes=worker.spilled_bytes,
+        cached_entries=worker.cached_entries,
+        sent_bytes=sum(worker.sent_bytes.values()),
+        sent_bytes_to={str(to): size for to, size in worker.sent_bytes.items()},
+    )
 
 
 def _topology_stats(seen: Observation, window: str) -> Stats:

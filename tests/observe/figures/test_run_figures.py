@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine.driver.runner import WorkerFigures
+from anchorbolt.engine.local.runner import LocalRunner
 from anchorbolt.errors import ConfigError
 from anchorbolt.observe.figures.run_figures import WaveFigure
 from anchorbolt.observe.figures.tasks import Edge, Figure
@@ -64,6 +66,23 @@ def test_prometheus_reads_them_under_its_names(ended: RunHandle) -> None:
     assert found[named("wave_phase_seconds_bucket", phase="commit", le="+Inf")] == 2
     assert found[named("run_status", status="finished")] == 1
     assert 0 <= found[named("checkpoint_age_seconds")] < 60
+
+
+def test_workers_that_stay_have_metrics(ended: RunHandle, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = [
+        WorkerFigures(0, "here", 4711, 1_000.5, 3, 10, 2_000, 7, {1: 500}),
+        WorkerFigures(1, "there", 12, 1_001.5, 2, 0, 0, 0, {}),
+    ]
+    monkeypatch.setattr(LocalRunner, "workers", lambda runner: workers)
+    registry = CollectorRegistry()
+    registry.register(ended.collector())
+    found = samples_of(generate_latest(registry).decode())
+    assert found[named("worker_start_time_seconds", worker="0", host="here", pid="4711")] == 1_000.5
+    assert [found[named("worker_tasks", worker=each)] for each in "01"] == [3, 2]
+    assert found[named("worker_buffered_bytes", worker="0")] == 10
+    assert found[named("worker_cached_entries", worker="0")] == 7
+    assert found[named("worker_spilled_bytes_total", worker="0")] == 2_000
+    assert found[named("worker_sent_bytes_total", worker="0", to="1")] == 500
 
 
 def test_what_components_register_is_shown_by_task_and_a_failed_round_adds_nothing(ended: RunHandle) -> None:

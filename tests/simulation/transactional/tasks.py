@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.coordinator import CommittedWave
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine import WaveReport
-from anchorbolt.engine.driver.runner import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -170,6 +170,9 @@ class BatchTasks(TaskRunner):
         return StageProgress()
 
     def long_calls(self) -> Sequence[LongCall]:
+        return ()
+
+    def workers(self) -> Sequence[WorkerFigures]:
         return ()
 
     def close_instances(self) -> None:

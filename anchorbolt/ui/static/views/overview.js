@@ -1,6 +1,6 @@
 // The graph, what the run does now, and the latest waves.
 
-import { h, link, ms, number, seconds, tile, windowChoice, windowOf } from "../dom.js";
+import { bytes, card, h, link, ms, number, seconds, table, tile, windowChoice, windowOf } from "../dom.js";
 import { actions, pauseNotice } from "../actions.js";
 import { drawGraph, loadLegend } from "../graph.js";
 import { phaseLegend, waveChart } from "../chart.js";
@@ -27,6 +27,7 @@ export const overview = {
         h("div", { class: "bar" }, h("h2", {}, "Latest waves"), h("a", { href: link(route, "waves") }, "All checkpoints")),
         waveChart(shown, route, room), phaseLegend()),
       spoutsCard(now),
+      workersCard(topology.workers),
     ].filter(Boolean);
   },
 };
@@ -55,6 +56,22 @@ function tiles(now, graph, topology) {
 
 function again(rounds) {
   return `${number(rounds)} ${rounds === 1 ? "round" : "rounds"} run again`;
+}
+
+// Workers that stay.
+function workersCard(workers) {
+  return workers.length > 0 && card("Workers",
+    table([
+      ["Worker", (each) => number(each.slot), true],
+      ["Host", (each) => each.host],
+      ["Process", (each) => String(each.pid), true],
+      ["Up for", (each) => seconds(each.uptimeSeconds), "short"],
+      ["Tasks", (each) => number(each.executorsTotal), true],
+      ["Cached entries", (each) => number(each.cachedEntries), true],
+      ["Waits in memory", (each) => bytes(each.bufferedBytes), true],
+      ["Was in files", (each) => bytes(each.spilledBytes), true],
+      ["Sent to others", (each) => bytes(each.sentBytes), true],
+    ], workers, "Workers"));
 }
 
 // Who is blocking now.
