@@ -36,6 +36,7 @@ from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.engine.task.value_checks import checked_values
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.engine.workers.feed import Feed
+from anchorbolt.engine.workers.links import Secret
 from anchorbolt.engine.workers.process import WorkerHome, WorkerProcess
 from anchorbolt.errors import PlatformError
 from anchorbolt.faults.injection import install_faults
@@ -109,7 +110,7 @@ def _spout_task(
     return run_spout_task(plan, component, context.partitionId(), current, map(rows_of, batches))
 
 
-def _feed(plan: ExecutionPlan, context: TaskContext, argument: tuple[str, bytes], batches: _Batches) -> _Batches:
+def _feed(plan: ExecutionPlan, context: TaskContext, argument: tuple[str, Secret], batches: _Batches) -> _Batches:
     component, secret = argument
     current = _round(plan, context)
     feed = Feed(plan, secret, context.getLocalProperty(WORKERS_PROPERTY) or "", current.txid)

@@ -12,7 +12,7 @@ from functools import cached_property
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.workers.frames import Frame, Kind
-from anchorbolt.engine.workers.links import Address, connect
+from anchorbolt.engine.workers.links import Address, Secret, connect
 from anchorbolt.engine.workers.rounds import Placement, Slot, Table
 from anchorbolt.engine.workers.worker_rounds import FEED
 from anchorbolt.errors import InfrastructureLost
@@ -21,7 +21,7 @@ from anchorbolt.serialization import pack, unpack
 COUNTS_LEVEL = -1
 """In place of a level: the row of the stage that holds the number of blobs sent, by level and worker."""
 
-_connections: dict[tuple[str, int, bytes], socket.socket] = {}  # kept for the next task of this process
+_connections: dict[Address, socket.socket] = {}  # kept for the next task of this process
 _owner = 0  # the process that opened them: Spark forks its workers
 
 
@@ -34,7 +34,7 @@ def table_to_text(number: int, table: Table) -> str:
 class Feed:
     """The feed of one task in one round."""
 
-    def __init__(self, plan: ExecutionPlan, secret: bytes, text: str, txid: int) -> None:
+    def __init__(self, plan: ExecutionPlan, secret: Secret, text: str, txid: int) -> None:
         """Create it; `text` is that of `table_to_text`."""
         self._plan = plan
         self._secret = secret

@@ -20,7 +20,7 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.round_text import round_to_text
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.gate import Gate
-from anchorbolt.engine.workers.links import Address, Link
+from anchorbolt.engine.workers.links import Address, Link, Secret
 from anchorbolt.engine.workers.rounds import Member, Placement, RoundProgress, Slot, Table
 from anchorbolt.engine.workers.sources import SourceTask
 from anchorbolt.errors import InfrastructureLost, SerializationError, WaveFailed
@@ -92,7 +92,9 @@ class _Running:
 class Fleet:
     """The workers of one run. `run` and `ask` may be called on several threads."""
 
-    def __init__(self, plans: Sequence[ExecutionPlan], slots: int, hosts: Hosts, host: str, bind_to: str) -> None:
+    def __init__(
+        self, plans: Sequence[ExecutionPlan], slots: int, hosts: Hosts, host: str, bind_to: str, secret: Secret
+    ) -> None:
         """Listen for the workers.
 
         Args:
@@ -101,6 +103,7 @@ class Fleet:
             hosts: Starts them.
             host: The driver's address, by which they reach it.
             bind_to: The address to listen at.
+            secret: What the workers must know.
 
         Raises `OSError` if the machine does not have the address.
         """
@@ -124,7 +127,7 @@ class Fleet:
             each.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._admitted: queue.SimpleQueue[tuple[socket.socket, bytes]] = queue.SimpleQueue()
-        self._gate = Gate(host, bind_to, self._admit)
+        self._gate = Gate(host, bind_to, self._admit, secret)
         self.address = self._gate.address
         self._thread = threading.Thread(target=self._work, name="anchorbolt-fleet", daemon=True)
         self._thread.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import socket
 import sys
 import threading
@@ -13,7 +12,7 @@ from contextlib import suppress
 from socketserver import BaseRequestHandler, TCPServer, ThreadingMixIn
 from typing import Any
 
-from anchorbolt.engine.workers.links import HANDSHAKE_S, Address, Refused, accept
+from anchorbolt.engine.workers.links import HANDSHAKE_S, Address, Refused, Secret, accept
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -85,15 +84,13 @@ class Gate(LimitedServer):
     most_connections = 500  # that have not proved yet that they know the secret
     longest_s = HANDSHAKE_S
 
-    def __init__(self, host: str, bind_to: str, admit: Admit, secret: bytes | None = None) -> None:
-        """Listen on a free port of this machine's address `bind_to`, which others reach as `host`.
-
-        Makes a new secret if none is given. Raises `OSError`.
-        """
+    def __init__(self, host: str, bind_to: str, admit: Admit, secret: Secret) -> None:
+        """Listen on a free port of this machine's address `bind_to`, which others reach as `host`. Raises `OSError`."""
+        self._admitted = set[socket.socket]()
         self.address_family = socket.getaddrinfo(bind_to, 0, type=socket.SOCK_STREAM)[0][0]
         super().__init__((bind_to, 0), _Handler)
         self.admit = admit
-        self.address = Address(host, self.server_address[1], secret or secrets.token_bytes(SECRET_BYTES))
+        self.address = Address(host, self.server_address[1], secret)
         threading.Thread(target=self.serve_forever, name="anchorbolt-gate", daemon=True).start()
 
     def close(self) -> None:
@@ -102,11 +99,21 @@ class Gate(LimitedServer):
         self.end_connections()
 
     def shutdown_request(self, request: Any) -> None:
-        """Forget a connection. Who was admitted keeps a copy of the socket, so it must not be shut down here."""
+        """Forget a connection, and end it unless it was admitted."""
         with self._lock:
             self._strangers.pop(request, None)
-            self._trusted.discard(request)
-        self.close_request(request)
+            is_admitted = request in self._admitted
+            self._admitted.discard(request)
+        if not is_admitted:
+            super().shutdown_request(request)
+
+    def let_in(self, request: socket.socket) -> None:
+        """Admit a connection that proves itself in time."""
+        connection, hello = accept(request, self.address.secret)
+        with self._lock:
+            self._strangers.pop(request, None)
+            self._admitted.add(request)
+        self.admit(connection, hello)
 
     def handle_error(self, request: object, client_address: object) -> None:
         error = sys.exc_info()[1]
@@ -122,8 +129,7 @@ class _Handler(BaseRequestHandler):
     server: Gate
 
     def handle(self) -> None:
-        hello = accept(self.request, self.server.address.secret)
-        self.server.admit(self.request.dup(), hello)
+        self.server.let_in(self.request)
 
 
 def _shown(client_address: object) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hmac
 import secrets
 import socket
+import ssl
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import NamedTuple
 
 from anchorbolt.engine.workers.frames import HEAD, Frame, Frames, Kind
@@ -19,7 +22,18 @@ _CHUNK = 1 << 20
 _BUFFER = 4 << 20
 _NONCE = 32
 _DIGEST = 32
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _DEAD_S = 10  # after which the system ends a connection whose other side does not answer
+
+
+class Secret(NamedTuple):
+    """What only the processes of a run know."""
+
+    key: bytes
+    certificate: bytes = b""  # of the run, with its private key, in PEM; empty if connections are not encrypted
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
 
 
 class Address(NamedTuple):
@@ -27,7 +41,7 @@ class Address(NamedTuple):
 
     host: str
     port: int
-    secret: bytes
+    secret: Secret
 
     def __repr__(self) -> str:
         return f"Address({self.host}:{self.port})"
@@ -48,6 +62,7 @@ class Link:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
         self.socket = connection
+        self._is_encrypted = isinstance(connection, ssl.SSLSocket)
         self.bytes_sent = 0
         self.bytes_waiting = 0
         self._frames = Frames()
@@ -82,14 +97,14 @@ class Link:
         while True:
             try:
                 data = self.socket.recv(_CHUNK)
-            except BlockingIOError:
+            except _LATER:
                 return found
             if not data:
                 if found:
                     return found
                 raise EOFError("within a frame" if self._frames.is_cut else "the connection was ended")
             found += self._frames.add(data)
-            if len(data) < _CHUNK:
+            if len(data) < _CHUNK and not self._is_encrypted:  # an encrypted connection may hold more itself
                 return found
 
     @property
@@ -104,7 +119,7 @@ class Link:
     def _send(self, data: bytes | memoryview) -> int:
         try:
             return self.socket.send(data)
-        except BlockingIOError:
+        except _LATER:
             return 0
 
 
@@ -116,6 +131,7 @@ def connect(address: Address, hello: Callable[[socket.socket], bytes]) -> socket
     connection = socket.create_connection((address.host, address.port), timeout=HANDSHAKE_S)
     try:
         notice_dead_peers(connection)
+        connection = _encrypted(connection, address.secret, server_side=False)
         theirs, mine = exactly(connection, _NONCE), secrets.token_bytes(_NONCE)
         connection.sendall(mine + _proof(address.secret, b"client", theirs, mine))
         if not hmac.compare_digest(exactly(connection, _DIGEST), _proof(address.secret, b"server", mine, theirs)):
@@ -127,10 +143,14 @@ def connect(address: Address, hello: Callable[[socket.socket], bytes]) -> socket
     return connection
 
 
-def accept(connection: socket.socket, secret: bytes) -> bytes:
-    """Check that the other side knows the secret, and return its hello. Raises `OSError`, or `Refused`."""
+def accept(connection: socket.socket, secret: Secret) -> tuple[socket.socket, bytes]:
+    """Check that the other side knows the secret; return the connection to use, and its hello.
+
+    Raises `OSError`, or `Refused`.
+    """
     connection.settimeout(HANDSHAKE_S)
     notice_dead_peers(connection)
+    connection = _encrypted(connection, secret, server_side=True)
     mine = secrets.token_bytes(_NONCE)
     connection.sendall(mine)
     answer = exactly(connection, _NONCE + _DIGEST)
@@ -141,7 +161,7 @@ def accept(connection: socket.socket, secret: bytes) -> bytes:
     size, kind, *_ = HEAD.unpack(exactly(connection, HEAD.size))
     if kind != Kind.HELLO or size > LONGEST_HELLO:
         raise Refused(f"a client announced a frame of kind {kind} with {size} bytes in place of its hello")
-    return exactly(connection, size)
+    return connection, exactly(connection, size)
 
 
 def notice_dead_peers(connection: socket.socket) -> None:
@@ -170,5 +190,29 @@ def exactly(connection: socket.socket, size: int) -> bytes:
     return data
 
 
-def _proof(secret: bytes, role: bytes, first: bytes, second: bytes) -> bytes:
-    return hmac.digest(secret, role + first + second, "sha256")
+def _encrypted(connection: socket.socket, secret: Secret, *, server_side: bool) -> socket.socket:
+    if not secret.certificate:
+        return connection
+    try:
+        return _context(secret.certificate, server_side).wrap_socket(connection, server_side=server_side)
+    except ssl.SSLError as error:
+        raise Refused(f"the other side does not have the certificate of this run: {error}") from error
+
+
+@cache
+def _context(certificate: bytes, server_side: bool) -> ssl.SSLContext:
+    """Return a context in which both sides must have the run's one certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the certificate is of the run, not of a machine
+    context.verify_mode = ssl.CERT_REQUIRED
+    with tempfile.NamedTemporaryFile() as file:  # only the user may read it; `ssl` reads keys only from files
+        file.write(certificate)
+        file.flush()
+        context.load_cert_chain(file.name)
+        context.load_verify_locations(file.name)
+    return context
+
+
+def _proof(secret: Secret, role: bytes, first: bytes, second: bytes) -> bytes:
+    return hmac.digest(secret.key, role + first + second, "sha256")

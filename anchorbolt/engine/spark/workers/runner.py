@@ -25,6 +25,7 @@ from anchorbolt.engine.spark.sink_files import read_sink_files
 from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
 from anchorbolt.engine.spark.worker import WORKERS_PROPERTY
 from anchorbolt.engine.spark.workers.hosts import SparkHosts, check_slots
+from anchorbolt.engine.spark.workers.security import new_secret
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.round_text import round_to_text
@@ -64,7 +65,7 @@ class WorkersRunner:
         pickled = plan.pickled()
         known = known_sources(plan, folder) if plan.graph.stream_spouts else None
         self._hosts = SparkHosts(session, plan, pickled, self.slots)
-        self._fleet = Fleet(plans, self.slots, self._hosts, *driver_hosts(session))
+        self._fleet = Fleet(plans, self.slots, self._hosts, *driver_hosts(session), new_secret(session))
         self._secret = self._fleet.address.secret
         self.calls = call_server(session)
         self._hosts.calls = None if self.calls is None else self.calls.address
