@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from anchorbolt.config import load_conf
 from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine.driver.runner import WorkerFigures
+from anchorbolt.engine.local.runner import LocalRunner
 from anchorbolt.files import open_folder
 from anchorbolt.observe.history.segments import read_history
 from anchorbolt.ui import UiServer
@@ -63,11 +65,18 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
 
 @pytest.fixture(scope="module", params=[f"{tasks}-{kind}" for tasks in TOPOLOGIES for kind in (LIVE, RECORDED)])
 def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """The page of a topology of 1, 40 or 1,000 tasks that runs, or has run. One wave needed two rounds."""
+    """The page of a topology of 1, 40 or 1,000 tasks that runs, or has run. One wave needed two rounds.
+
+    The one that runs 40 tasks seems to have workers that stay.
+    """
     number, kind = request.param.split("-")
     tasks = int(number)
     place = tmp_path_factory.mktemp("run")
     handle = start(tasks, str(place / "checkpoint"), str(place / "dead-letters"))
+    patch = pytest.MonkeyPatch()
+    if tasks == 40:
+        workers = [WorkerFigures(each, f"host-{each}", 4711, time.time(), 20, 10, 1 << 21, 7, {}) for each in (0, 1)]
+        patch.setattr(LocalRunner, "workers", lambda runner: workers)
     try:
         if kind == LIVE:
             server = UiServer(handle.topology, port=0)
@@ -80,6 +89,7 @@ def shown(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield Shown(kind, tasks, server.address, [*graph.spouts, *graph.bolts])
         server.close()
     finally:
+        patch.undo()
         handle.stop()
 
 
