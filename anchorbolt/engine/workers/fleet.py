@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.engine.driver.runner import WorkerFigures as WorkerFigures
+from anchorbolt.engine.driver.runner import WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.round_text import round_to_text
 from anchorbolt.engine.workers.frames import Frame, Kind

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.driver.runner import StageProgress
+from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts, driver_spouts
 from anchorbolt.engine.sources.source import Source
@@ -31,7 +31,7 @@ from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.round_text import round_to_text
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.engine.workers.feed import COUNTS_LEVEL, table_to_text
-from anchorbolt.engine.workers.fleet import Fleet, WorkerFigures
+from anchorbolt.engine.workers.fleet import Fleet
 from anchorbolt.engine.workers.frames import Kind
 from anchorbolt.engine.workers.rounds import Slot, Table
 from anchorbolt.engine.workers.sources import driver_tasks, emitter_tasks
