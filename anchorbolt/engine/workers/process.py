@@ -29,7 +29,6 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _PULSE_S = 1.0
 _GRACE_S = 5.0  # for a call of a bolt, after the driver is gone
-_MOST_WAITING = 32 << 20  # bytes for one other worker: above, no task runs until they are sent
 
 
 class WorkerHome(NamedTuple):
@@ -101,7 +100,7 @@ class WorkerProcess:
         try:
             with watched(self._plan, ("", -1)) as rounds.runs_task:
                 while not rounds.is_stopped:
-                    is_congested = any(link.bytes_waiting > _MOST_WAITING for link in self._writing)
+                    is_congested = sum(link.bytes_waiting for link in self._writing) > self._space.most
                     self._pump(wait=is_congested or not rounds.step())
         except EOFError:
             _log.info("worker %d ends: the driver is gone", self._slot)

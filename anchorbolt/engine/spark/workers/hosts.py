@@ -34,13 +34,24 @@ _CLOSE_S = 5.0
 _KNOWN_S = 3.0  # how long Spark may take to say why a task was lost
 _POLL_S = 0.02
 _PAUSES_S = (0.0, 0.2, 1.0, 5.0)  # before a worker starts again that has lasted for less than `_LONG_S`
-_LONG_S = 10.0
+_LONG_S = 1.0
+_EXECUTORS_S = 15.0  # how long the executors of a cluster may take to come
 
 
 def check_slots(session: SparkSession, workers: int, others: int) -> None:
-    """Raise `ConfigError` if Spark cannot run all workers and `others` tasks beside them."""
-    slots = session.sparkContext.defaultParallelism
-    if slots >= workers + others:
+    """Raise `ConfigError` if Spark cannot run all workers and `others` tasks beside them.
+
+    On a cluster, wait a while for its executors. With dynamic allocation, Spark asks for as many as it needs.
+    """
+    context = session.sparkContext
+    if context.getConf().get("spark.dynamicAllocation.enabled") == "true":
+        return
+    until = time.monotonic() + (0.0 if (context.master or "").startswith("local") else _EXECUTORS_S)
+    while (slots := context.defaultParallelism) < workers + others:
+        if time.monotonic() >= until:
+            break
+        time.sleep(_POLL_S)
+    else:
         return
     beside = " and at least one for the jobs beside them, which read the sources or write the sinks" if others else ""
     raise ConfigError(
