@@ -31,8 +31,9 @@ def machine(spark: SparkSession) -> dict[str, Any]:
     }
 
 
-def as_document(results: Sequence[Result], about: dict[str, Any], sides: tuple[str, str]) -> dict[str, Any]:
+def as_document(results: Sequence[Result], about: dict[str, Any], sides: Sequence[str]) -> dict[str, Any]:
     """Return all measurements as plain values for JSON."""
+    ours = sides[0]
     return {
         "machine": about,
         "workloads": [
@@ -41,7 +42,7 @@ def as_document(results: Sequence[Result], about: dict[str, Any], sides: tuple[s
                 "words_counted": result.words,
                 "distinct_words": result.distinct_words,
                 "counts_equal": True,  # `compare` raises if they differ
-                "ratio": result.ratio(*sides),
+                "ratios": {side: result.ratio(side, ours) for side in sides},  # to the first side
                 "sides": {side: _side_document(result, side) for side in sides},
             }
             for result in results
@@ -49,34 +50,26 @@ def as_document(results: Sequence[Result], about: dict[str, Any], sides: tuple[s
     }
 
 
-def show(console: Console, results: Sequence[Result], sides: tuple[str, str]) -> None:
-    """Print the tables."""
-    ours, others = sides
-    large = [result for result in results if not result.workload.is_small]
-    small = [result for result in results if result.workload.is_small]
-    if large:
-        table = Table("words/s", ours, others, "ratio", "batch, ms", title="Throughput, medians of the rounds")
-        for result in large:
-            table.add_row(
-                result.workload.title,
-                *(f"{median(result.words_per_second(side)) / 1e6:.3f} M" for side in sides),
-                f"{result.ratio(ours, others):.1f}",
-                " / ".join(f"{median(result.trigger_ms(side)):.0f}" for side in sides),
-            )
-        console.print(table)
-    if small:
-        table = Table("ms, trigger to commit", ours, others, "ratio", "waves", title="Almost empty waves, medians")
-        for result in small:
-            table.add_row(
-                result.workload.title,
-                *(
-                    f"{median(result.trigger_ms(side)):.0f} (90 %: {result.ninth_decile_ms(side):.0f})"
-                    for side in sides
-                ),
-                f"{result.ratio(ours, others):.1f}",
-                str(len(result.trigger_ms(ours))),
-            )
-        console.print(table)
+def show(console: Console, results: Sequence[Result], sides: Sequence[str]) -> None:
+    """Print the tables. The ratios are those of the other sides to the first one, and of it to the last one."""
+    ours = sides[0]
+    for is_small, what, title in (
+        (False, "words/s", "Throughput, medians of the rounds"),
+        (True, "ms of a batch", "Almost empty waves, medians (90 %)"),
+    ):
+        shown = [result for result in results if result.workload.is_small == is_small]
+        table = Table(what, *sides, title=title)
+        for result in shown:
+            cells = []
+            for side in sides:
+                times = f"{median(result.trigger_ms(side)):.0f} ms"
+                if is_small:
+                    times += f" ({result.ninth_decile_ms(side):.0f})"
+                rate = "" if is_small else f"{median(result.words_per_second(side)) / 1e6:.3f} M, "
+                cells.append(f"{rate}{times}, x {result.ratio(side, ours):.2f}")
+            table.add_row(result.workload.title, *cells)
+        if shown:
+            console.print(table)
     table = Table("medians, ms", "of the wave's report", "of Spark's progress", title=f"Where {ours}'s time goes")
     for result in results:
         table.add_row(

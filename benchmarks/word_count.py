@@ -1,15 +1,17 @@
-"""Word count on Anchorbolt, beside Spark's own `transformWithState` with Python rows, in one run: `make bench`.
+"""Word count on Anchorbolt, as jobs and in workers, beside Spark's own `transformWithState`, in one run: `make bench`.
 
 The README in this directory says what is measured, and how.
 """
 
 import json
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from anchorbolt_side import AnchorboltSide
+from anchorbolt_side import AnchorboltSide, FilesSide, WorkersSide
+from contestant import ContestantKind
 from figures import as_document, machine, show
 from processes import RemoteContestant, SideProcess
 from rich.console import Console
@@ -21,7 +23,8 @@ from zipf_text import ZipfText
 _CORES = 2
 _SEED = 3
 _LOGS = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
-_SIDES = (AnchorboltSide.name, SparkSide.name)
+_KINDS: tuple[ContestantKind, ...] = (AnchorboltSide, WorkersSide, FilesSide, SparkSide)
+_SIDES = tuple(kind.name for kind in _KINDS)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -42,19 +45,18 @@ def main(
     progress = Console(stderr=True)
     results = []
     _LOGS.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory,
-        SideProcess(AnchorboltSide, _CORES, _LOGS / "anchorbolt.log") as ours,
-        SideProcess(SparkSide, _CORES, _LOGS / "spark.log") as others,
-    ):
-        about = ours.with_session(machine)
+    with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory, ExitStack() as stack:
+        processes = [
+            stack.enter_context(SideProcess(kind, _CORES, _LOGS / f"{kind.name.replace(' ', '-').lower()}.log"))
+            for kind in _KINDS
+        ]
+        about = processes[0].with_session(machine)
         console.print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about.items()))
         for current in chosen:
             home = Path(directory) / current.name
             text = ZipfText(home / "text", _SEED)
             sides = [
-                RemoteContestant(process, current, home / "text", home / process.name, _CORES)
-                for process in (ours, others)
+                RemoteContestant(process, current, home / "text", home / process.name, _CORES) for process in processes
             ]
             results.append(compare(current, text, sides, progress.print))
     show(console, results, _SIDES)

@@ -16,8 +16,9 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
+from anchorbolt.transactional import FilesTransactionalSpout, TransactionalTopologyBuilder
 
-__all__ = ["word_count"]
+__all__ = ["word_count", "word_count_of_files"]
 
 
 def word_count(workload: Workload, text: Path, out: Path, parallelism: int) -> Topology:
@@ -42,6 +43,32 @@ def word_count(workload: Workload, text: Path, out: Path, parallelism: int) -> T
     elif workload.output is Output.DROPPED:
         builder.set_bolt("out", Drop()).global_grouping("count")
     return builder.create_topology(f"word-count-{workload.name}")
+
+
+def word_count_of_files(workload: Workload, text: Path, out: Path, parallelism: int) -> Topology:
+    """Return the same topology as a transactional one, whose spout's tasks read the files."""
+    name = f"word-count-{workload.name}"
+    spout = FilesTransactionalSpout(str(text), ["sentence"], take_files=workload.files, take_bytes=None)
+    builder = TransactionalTopologyBuilder(name, "sentences", spout, parallelism)
+    builder.set_bolt("split", SplitBatch(), parallelism).shuffle_grouping("sentences")
+    builder.set_committer_bolt("count", CountBatch(), parallelism).fields_grouping("split", "word")
+    if workload.output is Output.PARQUET:
+        builder.set_committer_bolt("out", ParquetSink(str(out))).global_grouping("count")
+    elif workload.output is Output.DROPPED:
+        builder.set_committer_bolt("out", Drop()).global_grouping("count")
+    return builder.build_topology()
+
+
+class SplitBatch(BaseBasicBolt):
+    """Splits lines into words; the first value is the attempt at the batch."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        attempt = tup[0]
+        for word in tup["sentence"].split():
+            collector.emit((attempt, word))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("tx", "word")
 
 
 class SplitSentence(BaseBasicBolt):
@@ -73,6 +100,20 @@ class WordCount(BaseStatefulBolt[KeyValueState[str, int]]):
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word", "count")
+
+
+class CountBatch(WordCount):
+    """The same; the first value of each tuple is the attempt at the batch."""
+
+    def execute(self, tup: Tuple) -> None:
+        word = tup["word"]
+        count = self.counts.get(word, 0) + 1
+        self.counts.put(word, count)
+        self.collector.emit((tup[0], word, count), anchors=tup)
+        self.collector.ack(tup)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("tx", "word", "count")
 
 
 class Drop(BaseBasicBolt):
