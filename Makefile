@@ -95,11 +95,12 @@ kafka-word-count:  ## word count from topic to topic of a Kafka of its own, with
 	$(SET_UP) --java --kafka
 	$(IN_VENV) python examples/kafka_word_count/run.py $(OPTIONS)
 
-bench:  ## word count beside Spark's own transformWithState; without OPTIONS also bench-reliable
+bench:  ## word count beside Spark's own transformWithState; without OPTIONS also bench-reliable and -latency
 	$(SET_UP) --java --redis
 	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.reliable)
+	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.latency)
 
 .PHONY: bench-state
 bench-state: set-up  ## benchmarks/state.py: each backend beside its raw client library
@@ -133,6 +134,11 @@ bench-figures:  ## benchmarks/measuring.py: runs with all figures and the histor
 bench-soak:  ## benchmarks/soak: whether memory, open files, threads or files grow in two hours of a wave a second
 	$(SET_UP) --java --redis
 	$(IN_VENV) python -m benchmarks.soak $(OPTIONS)
+
+.PHONY: bench-latency
+bench-latency:  ## benchmarks/latency.py: almost empty waves and messages/s, as jobs and in workers that stay
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m benchmarks.latency $(OPTIONS)
 
 .PHONY: bench-reliable
 bench-reliable:  ## benchmarks/reliable.py: tracked beside untracked tuples, and how soon a message is acked
