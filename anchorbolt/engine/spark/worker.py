@@ -125,10 +125,14 @@ def _worker(
 ) -> _Batches:
     slot, home, emitters, calls = argument
     report_long_calls(calls)
+    driver = None if emitters is None else AskedBatchDriver(emitters, kept=True)
+    folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     for _ in batches:
-        driver = None if emitters is None else AskedBatchDriver(emitters)
-        folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-        WorkerProcess(plan, home, slot, context.taskAttemptId(), driver, folder).serve()
+        try:
+            WorkerProcess(plan, home, slot, context.taskAttemptId(), driver, folder).serve()
+        finally:
+            if driver is not None:
+                driver.close()
     yield from ()
 
 

@@ -72,6 +72,12 @@ def asked_replays(address: IntakeAddress, txid: int) -> list[tuple[TaskKey, list
 @contextmanager
 def asked(address: IntakeAddress, request: list[Any], txid: int) -> Iterator[BufferedIOBase]:
     """Send a request to the driver; yield the file with its answers. Raises `InfrastructureLost`."""
+    with _connected(address, request, txid) as (_, file):
+        yield file
+
+
+@contextmanager
+def _connected(address: IntakeAddress, request: list[Any], txid: int) -> Iterator[tuple[socket.socket, BufferedIOBase]]:
     with ExitStack() as stack:
         try:
             connection = stack.enter_context(socket.create_connection((address.host, address.port), timeout=TIMEOUT_S))
@@ -79,7 +85,7 @@ def asked(address: IntakeAddress, request: list[Any], txid: int) -> Iterator[Buf
             connection.sendall(address.secret + frame_of(pack(request)))
         except OSError as error:
             raise _lost(address, error, txid) from error
-        yield stack.enter_context(connection.makefile("rb"))
+        yield connection, stack.enter_context(connection.makefile("rb"))
 
 
 def _rows(address: IntakeAddress, file: BufferedIOBase, txid: int) -> Iterator[SourceRows]:
@@ -136,10 +142,12 @@ def _tell(address: IntakeAddress, calls: Sequence[LongCall]) -> None:
 
 
 class AskedBatchDriver:
-    """`BatchDriver` on a worker."""
+    """`BatchDriver` on a worker. One that is `kept` for the run keeps its connections; may be used on any thread."""
 
-    def __init__(self, address: IntakeAddress) -> None:
+    def __init__(self, address: IntakeAddress, *, kept: bool = False) -> None:
         self._address = address
+        self._kept = kept
+        self._idle: list[tuple[ExitStack, BufferedIOBase, socket.socket]] = []
 
     def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
         return [PartitionStart(*start) for start in self._ask(current, task, None)]
@@ -147,11 +155,32 @@ class AskedBatchDriver:
     def tell(self, current: Round, task: TaskKey, told: Told) -> None:
         self._ask(current, task, dict(told))
 
+    def close(self) -> None:
+        for stack, *_ in self._idle:
+            stack.close()
+
     def _ask(self, current: Round, task: TaskKey, told: dict[int, bytes | None] | None) -> Any:
         request = [*task, current.txid, *current.fence, told]
-        with asked(self._address, request, current.txid) as file:
-            is_done, content = unpack(answer(self._address, file, current.txid))
+        is_done, content = unpack(self._answer(request, current.txid))
         if not is_done:
             error: AnchorboltError = pickle.loads(content)  # noqa: S301 - made by the driver of this run
             raise error
         return content
+
+    def _answer(self, request: list[Any], txid: int) -> bytes:
+        while self._idle:  # the driver ends a connection that was idle for long: then a new one is opened
+            stack, file, connection = self._idle.pop()
+            try:
+                connection.sendall(frame_of(pack(request)))
+                found = read_frame(file, _LONGEST_FRAME)
+            except OSError:
+                stack.close()
+                continue
+            self._idle.append((stack, file, connection))
+            return found
+        with ExitStack() as stack:
+            connection, file = stack.enter_context(_connected(self._address, request, txid))
+            found = answer(self._address, file, txid)
+            if self._kept:
+                self._idle.append((stack.pop_all(), file, connection))
+        return found
