@@ -1,0 +1,1 @@
+"""Workers that stay: their frames, connections and rounds, without Spark."""
