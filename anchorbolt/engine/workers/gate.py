@@ -17,6 +17,7 @@ from anchorbolt.engine.workers.links import HANDSHAKE_S, Address, Refused, Secre
 _log = logging.getLogger("anchorbolt.engine")
 
 SECRET_BYTES = 32
+_POLL_S = 0.1  # how long `close` may take
 
 Admit = Callable[[socket.socket, bytes], None]
 """Takes a connection whose other side knows the secret, with its hello. Called on the connection's own thread."""
@@ -91,7 +92,7 @@ class Gate(LimitedServer):
         super().__init__((bind_to, 0), _Handler)
         self.admit = admit
         self.address = Address(host, self.server_address[1], secret)
-        threading.Thread(target=self.serve_forever, name="anchorbolt-gate", daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(_POLL_S,), name="anchorbolt-gate", daemon=True).start()
 
     def close(self) -> None:
         self.shutdown()

@@ -2,20 +2,26 @@
 
 import logging
 import queue
+import secrets
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from anchorbolt.engine.spark.workers.security import new_secret
 from anchorbolt.engine.workers import links
 from anchorbolt.engine.workers.frames import HEAD, Frame, Kind
 from anchorbolt.engine.workers.gate import SECRET_BYTES, Gate
-from anchorbolt.engine.workers.links import LONGEST_HELLO, Address, Link, Refused, accept, connect, exactly
+from anchorbolt.engine.workers.links import LONGEST_HELLO, Address, Link, Refused, Secret, accept, connect, exactly
 
 DEADLINE_S = 30.0
+SECRET = Secret(secrets.token_bytes(SECRET_BYTES))
 PROOF = 64  # bytes: the client's nonce and its proof
 
 
@@ -51,7 +57,7 @@ class Door:
 @pytest.fixture(scope="module")
 def gate() -> Iterator[Gate]:
     """One for all tests: to close it takes half a second."""
-    with closing(Gate("127.0.0.1", "127.0.0.1", lambda *_: None)) as gate:
+    with closing(Gate("127.0.0.1", "127.0.0.1", lambda *_: None, SECRET)) as gate:
         yield gate
 
 
@@ -95,7 +101,7 @@ def is_ended(connection: socket.socket) -> bool:
     return True
 
 
-def shake(connection: socket.socket, secret: bytes) -> None:
+def shake(connection: socket.socket, secret: Secret) -> None:
     """Prove the secret, as `connect` does, but send no hello."""
     nonce = exactly(connection, 32)
     connection.sendall(b"n" * 32 + links._proof(secret, b"client", nonce, b"n" * 32))
@@ -119,7 +125,7 @@ def test_who_knows_the_secret_is_admitted_and_frames_follow(door: Door) -> None:
 
 def test_a_client_with_another_secret_is_refused_with_a_warning(door: Door, warnings: Callable[[], list[str]]) -> None:
     with pytest.raises((Refused, ConnectionError)):
-        connect(door.address._replace(secret=b"wrong"), lambda _: b"hello")
+        connect(door.address._replace(secret=Secret(b"wrong")), lambda _: b"hello")
     [warning] = warnings()
     assert "refused" in warning
     assert "secret" in warning
@@ -141,7 +147,7 @@ def test_a_server_with_another_secret_is_refused_by_the_client() -> None:
         thread = threading.Thread(target=pretend)
         thread.start()
         with pytest.raises(Refused, match="does not know the secret"):
-            connect(Address("127.0.0.1", server.getsockname()[1], b"secret"), lambda _: b"hello")
+            connect(Address("127.0.0.1", server.getsockname()[1], Secret(b"secret")), lambda _: b"hello")
         thread.join(DEADLINE_S)
 
 
@@ -150,7 +156,7 @@ def test_accept_refuses_a_client_with_another_secret() -> None:
     with ours, theirs:
         theirs.sendall(b"x" * PROOF)
         with pytest.raises(Refused):
-            accept(ours, b"secret")
+            accept(ours, Secret(b"secret"))
 
 
 def test_a_recorded_handshake_is_refused(door: Door, warnings: Callable[[], list[str]]) -> None:
@@ -239,7 +245,7 @@ def test_a_gate_ends_strangers_when_their_time_is_over_even_if_they_send_bytes(
 def test_the_secret_is_not_shown(
     door: Door, warnings: Callable[[], list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    secret = door.address.secret
+    secret = door.address.secret.key
     assert len(secret) == SECRET_BYTES
     client = door.knock()
     client.sendall(b"x" * PROOF)
@@ -253,6 +259,27 @@ def test_the_secret_is_not_shown(
     assert shown[0] == f"Address(127.0.0.1:{door.address.port})"
 
 
-def test_two_gates_have_two_secrets(gate: Gate) -> None:
-    with closing(Gate("127.0.0.1", "127.0.0.1", lambda *_: None)) as other:
-        assert other.address.secret != gate.address.secret
+def test_encrypted_connections_need_the_certificate_of_the_run() -> None:
+    session: Any = Mock()
+    session.sparkContext.getConf.return_value.get = lambda key: (
+        "true" if key == "spark.network.crypto.enabled" else None
+    )
+    secret = new_secret(session)
+    assert secret.key.hex() not in repr(secret)
+    with closing(Gate("127.0.0.1", "127.0.0.1", lambda *_: None, secret)) as gate, closing(Door(gate)) as door:
+        mine, theirs = map(Link, door.let_in())
+        assert isinstance(mine.socket, ssl.SSLSocket)
+        sent = Frame(Kind.BLOB, 1, 2, 3, secrets.token_bytes(3_000_000))
+        mine.send(sent)
+        found: list[Frame] = []
+        while not found:
+            mine.flush()
+            found += theirs.receive()
+        assert found == [sent]
+        monkeypatch.setattr(links, "HANDSHAKE_S", 0.5)
+        other = new_secret(session)._replace(key=secret.key)
+        with pytest.raises((Refused, OSError)):
+            door.keep(connect(door.address._replace(secret=other), lambda _: b"hello"))
+        with pytest.raises((Refused, OSError)):  # it does not speak TLS
+            connect(door.address._replace(secret=Secret(secret.key)), lambda _: b"hello")
+        assert door.admitted.empty()
