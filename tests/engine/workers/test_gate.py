@@ -259,11 +259,9 @@ def test_the_secret_is_not_shown(
     assert shown[0] == f"Address(127.0.0.1:{door.address.port})"
 
 
-def test_encrypted_connections_need_the_certificate_of_the_run() -> None:
+def test_encrypted_connections_need_the_certificate_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     session: Any = Mock()
-    session.sparkContext.getConf.return_value.get = lambda key: (
-        "true" if key == "spark.network.crypto.enabled" else None
-    )
+    session.sparkContext.getConf.return_value.get = {"spark.network.crypto.enabled": "true"}.get
     secret = new_secret(session)
     assert secret.key.hex() not in repr(secret)
     with closing(Gate("127.0.0.1", "127.0.0.1", lambda *_: None, secret)) as gate, closing(Door(gate)) as door:
