@@ -23,6 +23,7 @@ from anchorbolt.engine.workers.gate import Gate
 from anchorbolt.engine.workers.links import Address, Link, Secret
 from anchorbolt.engine.workers.rounds import Member, Placement, RoundProgress, Slot, Table
 from anchorbolt.engine.workers.sources import SourceTask
+from anchorbolt.engine.workers.worker_rounds import FEED
 from anchorbolt.errors import InfrastructureLost, SerializationError, WaveFailed
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.util.messages import counted
@@ -369,20 +370,27 @@ class Fleet:
         if kind is Kind.PULSE:
             worker.pulse = unpack(payload)
             return
+        if kind is Kind.LOST:
+            self._lose_connection(worker, number, *unpack(payload))
+            return
         running = self._running.get(number)
         if running is None:  # it was given up
             return
         if kind is Kind.ENDED and running.progress is not None:
             self._tell_expected(number, running.progress.ended(worker.slot, level, *unpack(payload)))
             self._end_if_done(number, running)
-        elif kind is Kind.LOST:
-            _, reason = unpack(payload)
-            running.fail(_Loss(reason))
         elif kind is Kind.ANSWER:
             running.answers.append(pickle.loads(payload))  # noqa: S301 - made by a worker of this run
             running.asked.discard(worker.slot)
             if not running.asked and not running.done.done():
                 running.done.set_result(None)
+
+    def _lose_connection(self, worker: _Worker, number: int, slot: Slot, reason: str) -> None:
+        """Fail a round that a worker has given up, or all rounds that a lost connection may have carried."""
+        for each, running in self._running.items():
+            is_meant = each == number if slot == worker.slot else each <= number or slot == FEED
+            if running.progress is not None and is_meant:
+                running.fail(_Loss(reason))
 
     def _let_in(self) -> None:
         while not self._admitted.empty():

@@ -26,7 +26,7 @@ class Kind(IntEnum):
     STOP = 7  # the run has ended
     # From a worker to the driver.
     ENDED = 8  # packed [[[level, slot, blobs sent], …], [[component, index, tuples executed], …], [report, …]]
-    LOST = 9  # packed [slot of the worker that cannot be reached, reason]
+    LOST = 9  # packed [slot of the worker that cannot be reached, reason]; of this round and all before, see `_take`
     ANSWER = 10  # pickled answer to HANDLE or COMMIT: a failure or None; the reports
     PULSE = 11  # packed figures of the worker, every second
     # To a worker, from another one or from a task of a stream spout.

@@ -68,7 +68,7 @@ class WorkerRounds:
         self._rounds: dict[int, WorkerRound] = {}  # ascending
         self._early: dict[int, Arrivals] = {}  # of rounds that have not begun here
         self._last = 0  # the last round that has begun here, or was given up
-        self._unreachable: set[Slot] = set()
+        self._cut: set[tuple[int, Slot]] = set()  # rounds, and workers that were lost in them
         self.table = Table(0, {})
         self.runs_task: Callable[[TaskKey], None] = lambda task: None
         """Called before a task works, for the watchdog."""
@@ -115,13 +115,11 @@ class WorkerRounds:
             if number in self._rounds:
                 self._rounds[number].expect(level, unpack(payload))
         elif kind is Kind.ABORT:
-            self._unreachable.clear()
             self._last = max(self._last, number)
             self._drop(number)
         elif kind is Kind.TABLE:
             table, members = unpack(payload)
             self.table = Table(table, {slot: Member(*member) for slot, *member in members})
-            self._unreachable.clear()
         elif kind is Kind.HANDLE:
             self._answer(number, self._handled(payload))
         elif kind is Kind.COMMIT:
@@ -132,11 +130,12 @@ class WorkerRounds:
             self.is_stopped = True
 
     def cannot_reach(self, slot: Slot, reason: str) -> None:
-        """Note that a connection is lost: the rounds that run have failed."""
-        if slot != FEED:
-            self._unreachable.add(slot)
-        for number in self._rounds:
-            self._tell(Frame(Kind.LOST, number, payload=pack([slot, reason])))
+        """Note that a connection is lost: all rounds that run have failed, also those that have ended here.
+
+        The other worker may not have got all. Later rounds use a new connection.
+        """
+        self._cut |= {(number, slot) for number in self._rounds}
+        self._tell(Frame(Kind.LOST, self._last, payload=pack([slot, reason])))
 
     def close(self) -> None:
         """Drop all rounds, and close the instances."""
@@ -172,7 +171,7 @@ class WorkerRounds:
             self._early.pop(each).close()
 
     def _send(self, slot: Slot, frame: Frame) -> None:
-        if slot not in self._unreachable:  # else the round has failed
+        if (frame.round, slot) not in self._cut:  # else the round has failed
             self._send_on(slot, frame)
 
     def _give_up(self, number: int, reason: str) -> None:
@@ -180,6 +179,7 @@ class WorkerRounds:
         self._drop(number)
 
     def _drop(self, number: int) -> None:
+        self._cut -= {each for each in self._cut if each[0] == number}
         current, early = self._rounds.pop(number, None), self._early.pop(number, None)
         if current is not None:
             current.close()
