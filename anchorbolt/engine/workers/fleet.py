@@ -117,6 +117,7 @@ class Fleet:
         self._changed = threading.Condition(self._lock)
         self._table = Table(0, {})
         self._workers: dict[Slot, _Worker] = {}
+        self._behind: set[Link] = set()
         self._running: dict[int, _Running] = {}
         self._latest: RoundProgress | None = None
         self._last_lost: _Worker | None = None
@@ -328,12 +329,12 @@ class Fleet:
             self._waker.send(b"\0")
 
     def _work(self) -> None:
+        look_at = 0.0
         while not self._is_closed:
             with self._lock:
-                for worker in list(self._workers.values()):
-                    events = selectors.EVENT_READ | (selectors.EVENT_WRITE if worker.link.bytes_waiting else 0)
-                    if self._selector.get_key(worker.link.socket).events != events:
-                        self._selector.modify(worker.link.socket, events, worker)
+                for link in self._behind:
+                    key = self._selector.get_key(link.socket)
+                    self._selector.modify(link.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, key.data)
             ready = self._selector.select(_POLL_S)
             with self._lock:
                 for key, events in ready:
@@ -343,7 +344,9 @@ class Fleet:
                         self._let_in()
                     else:
                         self._move(key.data, events)
-                self._look_for_silent()
+                if time.monotonic() >= look_at:
+                    self._look_for_silent()
+                    look_at = time.monotonic() + _POLL_S
         with self._lock:
             for worker in self._workers.values():
                 worker.link.close()
@@ -356,6 +359,8 @@ class Fleet:
         try:
             if events & selectors.EVENT_WRITE:
                 worker.link.flush()
+                if not worker.link.bytes_waiting:
+                    self._selector.modify(worker.link.socket, selectors.EVENT_READ, worker)
             frames = worker.link.receive() if events & selectors.EVENT_READ else []
             worker.heard_at = time.monotonic()
             for frame in frames:
@@ -408,7 +413,7 @@ class Fleet:
                 table = self._table.with_member(slot, member)
                 assert table is not None
             self._table = table
-            worker = self._workers[slot] = _Worker(slot, member, Link(connection), name, pid)
+            worker = self._workers[slot] = _Worker(slot, member, Link(connection, self._behind), name, pid)
             self._selector.register(connection, selectors.EVENT_READ, worker)
             _log.info("worker %d is process %d on %s", slot, pid, name)
             if len(self._workers) == self.slots:

@@ -57,7 +57,8 @@ class Link:
     Raises `OSError` if the connection is lost, and `SerializationError` if the other side sends no frames.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, behind: set[Link] | None = None) -> None:
+        """Take a connection; while something waits to be sent, the link is in `behind`."""
         connection.setblocking(False)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
@@ -65,6 +66,7 @@ class Link:
         self._is_encrypted = isinstance(connection, ssl.SSLSocket)
         self.bytes_sent = 0
         self.bytes_waiting = 0
+        self._behind = set[Link]() if behind is None else behind
         self._frames = Frames()
         self._waiting: deque[memoryview] = deque()
         self._lock = threading.Lock()
@@ -78,6 +80,7 @@ class Link:
             if sent < len(data):
                 self._waiting.append(memoryview(data)[sent:])
                 self.bytes_waiting += len(data) - sent
+                self._behind.add(self)
 
     def flush(self) -> None:
         """Send what waits, as far as the system takes it."""
@@ -90,6 +93,7 @@ class Link:
                     self._waiting[0] = first[sent:]
                     return
                 self._waiting.popleft()
+            self._behind.discard(self)
 
     def receive(self) -> list[Frame]:
         """Return the frames that have arrived. Raises `EOFError` if the other side has ended the connection."""
@@ -113,6 +117,7 @@ class Link:
         return self._frames.is_cut
 
     def close(self) -> None:
+        self._behind.discard(self)
         with suppress(OSError):
             self.socket.close()
 

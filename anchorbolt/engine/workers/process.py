@@ -80,14 +80,14 @@ class WorkerProcess:
         self._selector = selectors.DefaultSelector()
         self._links: dict[Link, _Peer] = {}
         self._out: dict[Slot, Link] = {}
-        self._writing: set[Link] = set()
+        self._behind: set[Link] = set()
         self._admitted: queue.SimpleQueue[tuple[socket.socket, bytes]] = queue.SimpleQueue()
         self._woken, self._waker = socket.socketpair()
         for each in (self._woken, self._waker):
             each.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._is_ended = False
-        self._driver = Link(connect(home.driver, self._hello))
+        self._driver = Link(connect(home.driver, self._hello), self._behind)
         self._add(self._driver, _DRIVER)
         self._rounds = WorkerRounds(
             plan, home.slots, slot, self._space, self._send, self._driver.send, emitters, self._wake
@@ -100,7 +100,7 @@ class WorkerProcess:
         try:
             with watched(self._plan, ("", -1)) as rounds.runs_task:
                 while not rounds.is_stopped:
-                    is_congested = sum(link.bytes_waiting for link in self._writing) > self._space.most
+                    is_congested = sum(link.bytes_waiting for link in self._behind) > self._space.most
                     self._pump(wait=is_congested or not rounds.step())
         except EOFError:
             _log.info("worker %d ends: the driver is gone", self._slot)
@@ -124,9 +124,9 @@ class WorkerProcess:
             self._waker.send(b"\0")
 
     def _pump(self, *, wait: bool) -> None:
-        for link in list(self._links):
-            if bool(link.bytes_waiting) != (link in self._writing):
-                self._watch(link)
+        for link in list(self._behind):
+            if link in self._links:
+                self._selector.modify(link.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, link)
         for key, events in self._selector.select(None if wait else 0):
             link = key.data
             if link is None:
@@ -136,21 +136,13 @@ class WorkerProcess:
             elif link in self._links:
                 self._move(link, events)
 
-    def _watch(self, link: Link) -> None:
-        """Ask the system whether the connection can be written to, only as long as something waits."""
-        events = selectors.EVENT_READ
-        if link.bytes_waiting:
-            events |= selectors.EVENT_WRITE
-            self._writing.add(link)
-        else:
-            self._writing.discard(link)
-        self._selector.modify(link.socket, events, link)
-
     def _move(self, link: Link, events: int) -> None:
         peer = self._links[link]
         try:
             if events & selectors.EVENT_WRITE:
                 link.flush()
+                if not link.bytes_waiting:
+                    self._selector.modify(link.socket, selectors.EVENT_READ, link)
             frames = link.receive() if events & selectors.EVENT_READ else []
         except (EOFError, OSError, SerializationError) as error:
             if peer is _DRIVER:
@@ -182,7 +174,7 @@ class WorkerProcess:
                 _log.warning("worker %d refuses worker %d of an older table", self._slot, slot)
                 connection.close()
             else:
-                self._add(Link(connection), _Peer(slot, incarnation, is_incoming=True))
+                self._add(Link(connection, self._behind), _Peer(slot, incarnation, is_incoming=True))
 
     def _end_older_links(self) -> None:
         members = self._rounds.table.members
@@ -197,7 +189,6 @@ class WorkerProcess:
 
     def _remove(self, link: Link) -> None:
         peer = self._links.pop(link)
-        self._writing.discard(link)
         if self._out.get(peer.slot) is link:
             del self._out[peer.slot]
         with suppress(KeyError, ValueError):
@@ -221,7 +212,7 @@ class WorkerProcess:
             raise ConnectionError("it is not known where it listens")
         incarnation, host, port = table.members[slot]
         hello = pack([self._slot, self._incarnation, table.number])
-        link = Link(connect(Address(host, port, self._home.driver.secret), lambda _: hello))
+        link = Link(connect(Address(host, port, self._home.driver.secret), lambda _: hello), self._behind)
         self._out[slot] = link
         self._add(link, _Peer(slot, incarnation, is_incoming=False))
         return link
