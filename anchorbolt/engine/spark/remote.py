@@ -1,4 +1,4 @@
-"""The object that Spark unpickles on a worker. Needs only the standard library; makes the dependencies importable.
+"""The objects that Spark unpickles on a worker. Need only the standard library; make the dependencies importable.
 
 `shipping` sends Anchorbolt to the workers in a zip file. A folder in it holds the pure Python code of the dependencies.
 A worker uses that folder only if its Python lacks one of them.
@@ -8,7 +8,7 @@ import functools
 import importlib.util
 import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 # `redis` imports `async_timeout` on Python before 3.11.3. It is sent if the driver has it.
@@ -40,6 +40,24 @@ class RemoteStage:
 
         argument = pickle.loads(self._argument)  # noqa: S301 - as safe as this object, which Spark unpickles
         return worker.run(self._kind, self._run_id, self._plan, argument, batches)
+
+
+class RemoteWorker:
+    """A function for `mapPartitions`: a worker that stays. Its process loads neither Arrow nor pandas."""
+
+    def __init__(self, plan: bytes, argument: Any) -> None:
+        """Create it. `argument` is that of `workers.entry.run`."""
+        self._plan = plan
+        self._argument = pickle.dumps(argument)
+
+    def __call__(self, rows: Iterable[Any]) -> Iterable[Any]:
+        """Run the worker until the run ends. Called by Spark on a worker process."""
+        list(rows)  # else Spark would not use the process again
+        _make_importable()
+        from anchorbolt.engine.spark.workers import entry
+
+        entry.run(self._plan, pickle.loads(self._argument))  # noqa: S301 - as safe as this object
+        return ()
 
 
 @functools.cache

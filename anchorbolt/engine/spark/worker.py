@@ -1,9 +1,7 @@
 """Runs the stages of a round on Spark's Python workers; converts between Arrow batches and envelopes."""
 
-import gc
 import importlib
 import json
-import os
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +22,7 @@ from anchorbolt.engine.spark.intake.client import (
 )
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
 from anchorbolt.engine.spark.sources.maps import with_dicts
-from anchorbolt.engine.spark.worker_log import set_up_worker_log, tell_left_out
+from anchorbolt.engine.spark.worker_log import set_up_process, tell_left_out
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.emitter_task import run_emitter_task
@@ -34,12 +32,9 @@ from anchorbolt.engine.task.probe import probe_places
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.engine.task.value_checks import checked_values
-from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.engine.workers.feed import Feed
 from anchorbolt.engine.workers.links import Secret
-from anchorbolt.engine.workers.process import WorkerHome, WorkerProcess
 from anchorbolt.errors import PlatformError
-from anchorbolt.faults.injection import install_faults
 from anchorbolt.streams.declaration import DEFAULT_STREAM
 
 ROUND_PROPERTY = "anchorbolt.round"  # a local property of the Spark job
@@ -56,7 +51,6 @@ _HOLD_S = 0.1
 _registry = InstanceRegistry()
 _plans: dict[str, ExecutionPlan] = {}  # oldest first
 _known_runs = KnownRuns()
-_frozen = False
 _last_round: tuple[str, str, Round] | None = None  # the plan's run, the text, and the round
 
 _Batches = Iterator[pa.RecordBatch]
@@ -68,12 +62,12 @@ Ended = Accumulator[list[tuple[TaskKey, int]]]
 def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches) -> _Batches:
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
-    The kinds and their arguments: `spout` (component), `feed` (component, and the secret of the workers), `worker`
-    (slot, `WorkerHome`, and the driver's addresses, for batches and for long calls), `intake` (the driver's address,
-    and the number of partitions), `bolts` (level, `Ended`, and the driver's address for long calls), `emit` (the
-    driver's addresses, for batches and for long calls), `commit` (`Ended`, and the driver's address for long calls),
-    `checkpoint` (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids
-    of the ended runs), `probe` (the places, the name of the probe's folder in each, and the content of its files).
+    The kinds and their arguments: `spout` (component), `feed` (component, and the secret of the workers), `intake` (the
+    driver's address, and the number of partitions), `bolts` (level, `Ended`, and the driver's address for long calls),
+    `emit` (the driver's addresses, for batches and for long calls), `commit` (`Ended`, and the driver's address for
+    long calls), `checkpoint` (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`),
+    `close` (the ids of the ended runs), `probe` (the places, the name of the probe's folder in each, and the content of
+    its files).
     """
     context = TaskContext.get()
     if context is None:
@@ -84,7 +78,7 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
     if kind == "close":
         return _close(argument, batches)
     plan = _plan(run_id, pickled)
-    _freeze()
+    _load()
     return _KINDS[kind](plan, context, argument, batches)
 
 
@@ -115,25 +109,6 @@ def _feed(plan: ExecutionPlan, context: TaskContext, argument: tuple[str, Secret
     current = _round(plan, context)
     feed = Feed(plan, secret, context.getLocalProperty(WORKERS_PROPERTY) or "", current.txid)
     return _to_arrow(feed.pushed(_spout_task(plan, context, component, current, batches)))
-
-
-def _worker(
-    plan: ExecutionPlan,
-    context: TaskContext,
-    argument: tuple[int, WorkerHome, IntakeAddress | None, IntakeAddress | None],
-    batches: _Batches,
-) -> _Batches:
-    slot, home, emitters, calls = argument
-    report_long_calls(calls)
-    driver = None if emitters is None else AskedBatchDriver(emitters, kept=True)
-    folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    for _ in batches:
-        try:
-            WorkerProcess(plan, home, slot, context.taskAttemptId(), driver, folder).serve()
-        finally:
-            if driver is not None:
-                driver.close()
-    yield from ()
 
 
 def _intake(
@@ -245,7 +220,6 @@ def _close_runs(run_ids: Iterable[str]) -> None:
 _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches]] = {
     "spout": _spout,
     "feed": _feed,
-    "worker": _worker,
     "intake": _intake,
     "bolts": _bolts,
     "emit": _emit,
@@ -264,24 +238,12 @@ def _plan(run_id: str, pickled: bytes) -> ExecutionPlan:
     return _plans[run_id]
 
 
-def _freeze() -> None:
-    """Exclude all imported objects from garbage collection, once per process.
-
-    Spark's daemon collects garbage after every task. With the modules that Spark and Arrow import on first use, it
-    scans 35,000 objects, which takes most of a worker's time in an almost empty wave.
-    """
-    global _frozen
-    if not _frozen:
-        importlib.import_module("pandas")  # Spark imports it with the first batch
-        for kind in (pa.string(), pa.binary()):
-            pa.array([None], type=kind).to_pylist()
-        install_faults()
-        allow_to_end_this_process()
-        set_up_worker_log()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
-        _frozen = True
+def _load() -> None:
+    """Load what Spark loads with the first batch, before all is excluded from garbage collection."""
+    importlib.import_module("pandas")
+    for kind in (pa.string(), pa.binary()):
+        pa.array([None], type=kind).to_pylist()
+    set_up_process()
 
 
 def _round(plan: ExecutionPlan, context: TaskContext) -> Round:

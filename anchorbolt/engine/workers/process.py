@@ -31,13 +31,6 @@ _PULSE_S = 1.0
 _GRACE_S = 5.0  # for a call of a bolt, after the driver is gone
 
 
-class WorkerHome(NamedTuple):
-    """What a worker knows when it starts. Pickled to it."""
-
-    slots: int
-    driver: Address
-
-
 class _Peer(NamedTuple):
     """The other side of a connection."""
 
@@ -55,7 +48,8 @@ class WorkerProcess:
     def __init__(
         self,
         plan: ExecutionPlan,
-        home: WorkerHome,
+        slots: int,
+        driver: Address,
         slot: Slot,
         incarnation: int,
         emitters: BatchDriver | None,
@@ -65,7 +59,8 @@ class WorkerProcess:
 
         Args:
             plan: The plan of the run.
-            home: What the driver says.
+            slots: The number of workers.
+            driver: Where the driver listens.
             slot: The number of this worker.
             incarnation: Grows with each worker that gets the slot.
             emitters: Answers the emitters of a transactional topology.
@@ -75,7 +70,7 @@ class WorkerProcess:
             OSError: The driver cannot be reached, or this machine's address cannot be listened at.
         """
         self._plan = plan
-        self._home, self._slot, self._incarnation = home, slot, incarnation
+        self._secret, self._slot, self._incarnation = driver.secret, slot, incarnation
         self._space = Space(plan.settings.worker_buffer_mb << 20, folder)
         self._selector = selectors.DefaultSelector()
         self._links: dict[Link, _Peer] = {}
@@ -87,11 +82,9 @@ class WorkerProcess:
             each.setblocking(False)
         self._selector.register(self._woken, selectors.EVENT_READ)
         self._is_ended = False
-        self._driver = Link(connect(home.driver, self._hello), self._behind)
+        self._driver = Link(connect(driver, self._hello), self._behind)
         self._add(self._driver, _DRIVER)
-        self._rounds = WorkerRounds(
-            plan, home.slots, slot, self._space, self._send, self._driver.send, emitters, self._wake
-        )
+        self._rounds = WorkerRounds(plan, slots, slot, self._space, self._send, self._driver.send, emitters, self._wake)
         threading.Thread(target=self._pulse, name="anchorbolt-pulse", daemon=True).start()
 
     def serve(self) -> None:
@@ -111,7 +104,7 @@ class WorkerProcess:
     def _hello(self, connection: socket.socket) -> bytes:
         """Open the gate at the address by which this machine reaches the driver; return what to tell the driver."""
         host = connection.getsockname()[0]
-        self._gate = Gate(host, host, self._admit, self._home.driver.secret)
+        self._gate = Gate(host, host, self._admit, self._secret)
         own = [host, self._gate.address.port, socket.gethostname(), os.getpid()]
         return pack([self._slot, self._incarnation, *own])
 
@@ -212,7 +205,7 @@ class WorkerProcess:
             raise ConnectionError("it is not known where it listens")
         incarnation, host, port = table.members[slot]
         hello = pack([self._slot, self._incarnation, table.number])
-        link = Link(connect(Address(host, port, self._home.driver.secret), lambda _: hello), self._behind)
+        link = Link(connect(Address(host, port, self._secret), lambda _: hello), self._behind)
         self._out[slot] = link
         self._add(link, _Peer(slot, incarnation, is_incoming=False))
         return link

@@ -20,10 +20,9 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.intake.client import IntakeAddress
 from anchorbolt.engine.spark.job_failures import cause_in, failure_in
-from anchorbolt.engine.spark.remote import RemoteStage
-from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
+from anchorbolt.engine.spark.remote import RemoteWorker
+from anchorbolt.engine.spark.workers.entry import Argument
 from anchorbolt.engine.workers.links import Address
-from anchorbolt.engine.workers.process import WorkerHome
 from anchorbolt.engine.workers.rounds import Slot
 from anchorbolt.errors import ConfigError, WaveFailed
 from anchorbolt.util.messages import begun
@@ -77,9 +76,9 @@ class SparkHosts:
 
     def start(self, address: Address) -> None:
         for slot in range(self._slots):
-            argument = slot, WorkerHome(self._slots, address), self.emitters, self.calls
-            stage = RemoteStage("worker", self._plan.run_id, self._pickled, argument)
-            thread = threading.Thread(target=self._keep, args=(slot, stage), name=f"anchorbolt-worker-{slot}")
+            argument: Argument = slot, self._slots, address, self.emitters, self.calls
+            worker = RemoteWorker(self._pickled, argument)
+            thread = threading.Thread(target=self._keep, args=(slot, worker), name=f"anchorbolt-worker-{slot}")
             thread.daemon = True
             self._threads.append(thread)
             thread.start()
@@ -110,7 +109,7 @@ class SparkHosts:
         for slot in late:
             self.end(slot)
 
-    def _keep(self, slot: Slot, stage: RemoteStage) -> None:
+    def _keep(self, slot: Slot, worker: RemoteWorker) -> None:
         """Run the job of a worker until the run ends. On a thread of its own."""
         short = 0  # jobs in a row that ended early
         while not self._is_closed.wait(_PAUSES_S[min(short, len(_PAUSES_S) - 1)]):
@@ -118,7 +117,7 @@ class SparkHosts:
             try:
                 context = self._session.sparkContext
                 context.setJobGroup(self._group(slot), f"worker {slot} of {self._plan.topology}")
-                self._session.range(0, 1, 1, 1).mapInArrow(stage, ENVELOPE_SCHEMA).toArrow()
+                context.parallelize([slot], 1).mapPartitions(worker).collect()
             except (PySparkException, Py4JError, OSError, AttributeError) as error:  # the last: Spark was stopped
                 if self._is_closed.is_set():
                     return
