@@ -94,12 +94,16 @@ class StartedRun:
             plan, plan.open_location(), self.runner, self.committed, until_empty=until_empty, keeps_history=False
         )
 
-    def wait_for_waves(self, waves: int) -> None:
-        """Wait until so many more waves than now have been committed."""
-        wanted = len(self.committed.txids) + waves
+    def waves(self) -> int:
+        """Return how many waves have been committed."""
+        return len(self.committed.txids)
+
+    def wait_for_waves(self, more: int, after: int | None = None) -> None:
+        """Wait until so many waves more have been committed than `after`; by default, than now."""
+        wanted = (self.waves() if after is None else after) + more
         wait_until(
             lambda: len(self.committed.txids) >= wanted or self.handle.status is not RunStatus.RUNNING,
-            f"{waves} more waves",
+            f"{more} more waves",
             PATIENCE_S,
         )
         assert self.handle.status is RunStatus.RUNNING, self.handle.failure

@@ -46,10 +46,10 @@ class ProxiedWorker(WorkerProcess):
 
 def main() -> None:
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(message)s")
-    orders: Orders = pickle.loads(sys.stdin.buffer.read())
+    orders: Orders = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - made by the test
     install_faults()
     allow_to_end_this_process()
-    plan = pickle.loads(orders.plan)
+    plan = pickle.loads(orders.plan)  # noqa: S301 - likewise
     kind: type[WorkerProcess] = WorkerProcess
     if orders.proxies is not None:
         ProxiedWorker.proxies, kind = orders.proxies, ProxiedWorker
