@@ -137,6 +137,8 @@ class SimulatedFleet:
         while not running.failure and not running.is_done:
             check()
             self._strike()
+            if running.failure:
+                break
             events = [(node, event) for node in self.nodes for event in node.events()]
             heard = [node for node in self.nodes if node.to_driver or (node.is_dead and not node.is_busy)]
             number = len(heard) + len(events) + (feeding is not None)
