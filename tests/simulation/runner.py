@@ -49,9 +49,9 @@ class TaskRunner:
         self.world = world
         self._plan = plan
         self._workers = [InstanceRegistry(), InstanceRegistry()]
-        plans = [plan, plan.commit_phase()] if plan.wiring.batch_spout else [plan]
+        self._plans = [plan, plan.commit_phase()] if plan.wiring.batch_spout else [plan]
         number = world.scenario.workers
-        self._fleet = SimulatedFleet(world, plans, number) if number else None  # workers that stay
+        self._fleet = SimulatedFleet(world, self._plans, number) if number else None  # workers that stay
 
     def run_levels(self, plan: ExecutionPlan, rows: list[Envelope], current: Round) -> Sequence[TaskReport]:
         """Run the bolts of a plan level by level on what its spouts sent; return the reports."""
@@ -97,8 +97,9 @@ class TaskRunner:
     def _commit_in_workers(
         self, fleet: SimulatedFleet, current: Round, groups: Sequence[CommitGroup], threads: int
     ) -> Sequence[TaskReport]:
-        text = round_to_text(self._plan, current)
-        payloads = {slot: pickle.dumps((0, group, threads, text)) for slot, group in enumerate(groups)}
+        phase = len(self._plans) - 1
+        text = round_to_text(self._plans[phase], current)
+        payloads = {slot: pickle.dumps((phase, group, threads, text)) for slot, group in enumerate(groups)}
         answers = fleet.ask(Kind.COMMIT, payloads, current.txid)
         return reports_in([Envelope(0, 0, 0, payload) for payload in answers], current)
 

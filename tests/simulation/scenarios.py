@@ -92,7 +92,7 @@ def scenario_of(choices: Choices) -> Scenario:
     workers = 2 + number % 2 if block == _WITH_WORKERS else 0
     in_tasks = number in _COMMIT_TASKS
     if kind == _TRANSACTIONAL:
-        return Scenario(has_stream=False, is_transactional=True, commits_in_tasks=in_tasks, workers=0)
+        return Scenario(has_stream=False, is_transactional=True, commits_in_tasks=in_tasks, workers=workers)
     if kind != _RELIABLE:
         loses = number % _VARIANTS == _WITH_LOSSES
         return Scenario(commits_in_tasks=in_tasks, loses_executors=loses, workers=workers)

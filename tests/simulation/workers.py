@@ -43,8 +43,9 @@ class _Running:
         self.failure = ""
 
     @property
-    def is_done(self) -> bool:
-        return not self.asked if self.progress is None else self.progress.is_done
+    def is_over(self) -> bool:
+        is_done = not self.asked if self.progress is None else self.progress.is_done
+        return is_done or bool(self.failure)
 
 
 class SimulatedFleet:
@@ -134,21 +135,19 @@ class SimulatedFleet:
     def _go_on(self, running: _Running, feeding: Iterator[None] | None, check: Callable[[], None]) -> None:
         """Let one thing after the other happen until the round or request has ended, or has failed."""
         choices = self._world.choices
-        while not running.failure and not running.is_done:
+        while not running.is_over:
             check()
-            self._strike()
-            if running.failure:
-                break
             events = [(node, event) for node in self.nodes for event in node.events()]
             heard = [node for node in self.nodes if node.to_driver or (node.is_dead and not node.is_busy)]
             number = len(heard) + len(events) + (feeding is not None)
-            if not number and not any(node.is_busy for node in self.nodes):
-                self._world.break_off(Violation("workers wait for each other for ever"))
-            if not number:
-                self._world.wait("waits for workers")
-                continue
             chosen = choices.pick(number)
-            if chosen < len(heard):
+            if self._is_struck():
+                continue
+            if not number:
+                if not any(node.is_busy for node in self.nodes):
+                    self._world.break_off(Violation("workers wait for each other for ever"))
+                self._world.wait("waits for workers")
+            elif chosen < len(heard):
                 self._hear(heard[chosen])
             elif chosen < len(heard) + len(events):
                 self._turn(*events[chosen - len(heard)])
@@ -164,11 +163,12 @@ class SimulatedFleet:
         finally:
             node.is_busy = False
 
-    def _strike(self) -> None:
+    def _is_struck(self) -> bool:
+        """Let a fault strike, perhaps; return whether one has."""
         world = self._world
         idle = [node for node in self.nodes if not node.is_busy and not node.is_dead]
         if not idle or not world.strikes(_FAULTS):
-            return
+            return False
         node, fault = idle[world.choices.pick(len(idle))], world.choices.pick(4)
         wires = [wire for wire in node.wires if not wire.is_broken]
         if fault == 0 or (fault == 1 and not self.may_sleep):
@@ -182,6 +182,7 @@ class SimulatedFleet:
             wire = wires[world.choices.pick(len(wires))]
             world.say(f"a connection from {wire.slot} to {wire.target.name} breaks")
             wire.cut(world.choices.pick(len(wire.frames) + 1))
+        return True
 
     def _live_on(self, node: Node) -> None:
         """Let a worker that was replaced do what it can still do."""
