@@ -54,7 +54,7 @@ _SETTINGS = settings_of(message_timeout_secs=0)
 def drive(world: World, name: str) -> None:
     """Run a driver: recover, then run what the sources have not been told to be done with."""
     world.step("starts")
-    plan = _plan(world, name)
+    plan = _plan(world, run_id(world, name))
     spouts = None
     if world.broker is not None:
         spouts = DriverSpouts(plan, world.clock, partial(SteppedHost, world))
@@ -69,6 +69,11 @@ def drive(world: World, name: str) -> None:
     if world.broker is not None:  # another driver, which has ended meanwhile, may have left out another one
         here = {component for component, _ in plan.wiring.rich_spout_tasks}
         world.broker.left_out = next((name for name in SPOUTS[: world.scenario.spouts] if name not in here), "")
+
+
+def run_id(world: World, name: str) -> str:
+    """Return the id of a driver's run. Workers that stay need one as in reality, for the names of attempts."""
+    return f"{int(name.removeprefix('driver ')):014x}{0:018x}" if world.scenario.workers else name
 
 
 def _plan(world: World, name: str) -> ExecutionPlan:

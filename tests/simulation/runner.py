@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -16,12 +17,16 @@ from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.executors.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
+from anchorbolt.engine.task.round_text import round_to_text
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.engine.workers.frames import Kind
+from anchorbolt.engine.workers.sources import SourceTask, driver_tasks
 from anchorbolt.errors import InfrastructureLost
 from anchorbolt.state_backends.key_value import KeyValueState
 from tests.simulation.actors import TaskLost
 from tests.simulation.violation import Violation
+from tests.simulation.workers import FeedTask, SimulatedFleet
 from tests.simulation.world import World
 
 CACHE_ENTRIES = 4
@@ -44,6 +49,9 @@ class TaskRunner:
         self.world = world
         self._plan = plan
         self._workers = [InstanceRegistry(), InstanceRegistry()]
+        self._plans = [plan, plan.commit_phase()] if plan.wiring.batch_spout else [plan]
+        number = world.scenario.workers
+        self._fleet = SimulatedFleet(world, self._plans, number) if number else None  # workers that stay
 
     def run_levels(self, plan: ExecutionPlan, rows: list[Envelope], current: Round) -> Sequence[TaskReport]:
         """Run the bolts of a plan level by level on what its spouts sent; return the reports."""
@@ -61,6 +69,8 @@ class TaskRunner:
 
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
         """Run the commit tasks; the workers' instances have no part in it."""
+        if self._fleet is not None:
+            return self._commit_in_workers(self._fleet, current, groups, threads)
         rows: list[Envelope] = []
         waiting = list(groups)
         while waiting:
@@ -68,6 +78,30 @@ class TaskRunner:
             task = (f"commit of {group.task[0]}", group.task[1])
             rows += self.run_task(task, lambda _: run_commit_task(self._plan, group, current, threads))  # noqa: B023
         return reports_in(self._delivered(rows, current), current)
+
+    def run_in_workers(
+        self,
+        fleet: SimulatedFleet,
+        phase: int,
+        current: Round,
+        sources: Mapping[int, Sequence[SourceTask]],
+        feed: Sequence[FeedTask] = (),
+    ) -> Sequence[TaskReport]:
+        """Run a round in workers that stay; return the reports."""
+        payloads = fleet.run(phase, current, sources, feed, lambda: self.check(current))
+        for node in fleet.nodes:
+            if not node.is_busy:
+                self._check_budget(node.rounds.registry)
+        return reports_in([Envelope(0, 0, 0, payload) for payload in payloads], current)
+
+    def _commit_in_workers(
+        self, fleet: SimulatedFleet, current: Round, groups: Sequence[CommitGroup], threads: int
+    ) -> Sequence[TaskReport]:
+        phase = len(self._plans) - 1
+        text = round_to_text(self._plans[phase], current)
+        payloads = {slot: pickle.dumps((phase, group, threads, text)) for slot, group in enumerate(groups)}
+        answers = fleet.ask(Kind.COMMIT, payloads, current.txid)
+        return reports_in([Envelope(0, 0, 0, payload) for payload in answers], current)
 
     def check(self, current: Round) -> None:
         """Called before each bolt's task; may raise."""
@@ -169,6 +203,10 @@ class SimulatedRunner(TaskRunner):
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         self.world.tries.begun(self.world.process, current)
+        if self._fleet is not None:
+            sources = driver_tasks(self._plan, self.spouts, self._fleet.slots)
+            feed = [lambda: self._run_lines(current)] if "lines" in self._plan.graph.spouts else []
+            return self.run_in_workers(self._fleet, 0, current, sources, feed)
         return self.run_levels(self._plan, self._run_spouts(current), current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
@@ -192,12 +230,15 @@ class SimulatedRunner(TaskRunner):
     def _run_spouts(self, current: Round) -> list[Envelope]:
         rows: list[Envelope] = []
         if "lines" in self._plan.graph.spouts:
-            lines = [SourceRows("default", len(self.lines), [list(self.lines)])]
-            rows += run_spout_task(self._plan, "lines", 0, current, lines)
+            rows += self._run_lines(current)
         rich = None if self.spouts is None else self.spouts.rich
         for task in () if rich is None else self._plan.wiring.rich_spout_tasks:
             rows += self.run_task(task, lambda _: rich.run_task(task, current))  # type: ignore[union-attr]  # noqa: B023
         return rows
+
+    def _run_lines(self, current: Round) -> Iterator[Envelope]:
+        lines = [SourceRows("default", len(self.lines), [list(self.lines)])]
+        return run_spout_task(self._plan, "lines", 0, current, lines)
 
 
 def _place(row: Envelope) -> tuple[int, int]:

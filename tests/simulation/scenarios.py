@@ -9,6 +9,9 @@ _TRANSACTIONAL = 2
 _RELIABLE = 3
 _SCENARIOS = 4
 _COMMIT_TASKS = range(3, 5)
+_BLOCK = 8 * _SCENARIOS
+_BLOCKS = 4
+_WITH_WORKERS = 3  # of the blocks of seeds
 _VARIANTS = 4
 _WITH_LOSSES = 3  # of the variants of a stream spout
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
@@ -17,6 +20,9 @@ TRANSACTIONAL_SEEDS = range(_TRANSACTIONAL, 1 << 32, _SCENARIOS)
 """The seeds with a transactional topology."""
 COMMIT_TASK_SEEDS = [seed for seed in range(1 << 14) if seed // _SCENARIOS % 8 in _COMMIT_TASKS]
 """Some of the seeds whose state is committed in tasks: a fourth of all, of every kind of topology."""
+
+WORKER_SEEDS = [seed for seed in range(1 << 14) if seed // _BLOCK % _BLOCKS == _WITH_WORKERS]
+"""Some of the seeds whose tasks run in workers that stay: a fourth of all, of every kind of topology."""
 
 
 class Ids(Enum):
@@ -62,6 +68,7 @@ class Scenario:
     is_slow: bool = False  # the source, to take an ack
     max_pending: int | None = None
     loses_executors: bool = False
+    workers: int = 0  # that stay; 0 if the tasks run as Spark's
 
     @property
     def may_fail_for_good(self) -> bool:
@@ -80,12 +87,15 @@ class Scenario:
 
 def scenario_of(choices: Choices) -> Scenario:
     """Return the scenario of a seed. That of every second seed is the simplest one, and takes no other choice."""
-    number, kind = divmod(choices.by_seed(8 * _SCENARIOS), _SCENARIOS)
+    block, variant = divmod(choices.by_seed(_BLOCK * _BLOCKS), _BLOCK)
+    number, kind = divmod(variant, _SCENARIOS)
+    workers = 2 + number % 2 if block == _WITH_WORKERS else 0
     in_tasks = number in _COMMIT_TASKS
     if kind == _TRANSACTIONAL:
-        return Scenario(has_stream=False, is_transactional=True, commits_in_tasks=in_tasks)
+        return Scenario(has_stream=False, is_transactional=True, commits_in_tasks=in_tasks, workers=workers)
     if kind != _RELIABLE:
-        return Scenario(commits_in_tasks=in_tasks, loses_executors=number % _VARIANTS == _WITH_LOSSES)
+        loses = number % _VARIANTS == _WITH_LOSSES
+        return Scenario(commits_in_tasks=in_tasks, loses_executors=loses, workers=workers)
     return Scenario(
         commits_in_tasks=in_tasks,
         has_stream=choices.pick(5) == 1,
@@ -98,4 +108,5 @@ def scenario_of(choices: Choices) -> Scenario:
         is_slow=choices.pick(3) == 1,
         max_pending=(None, 1, 2, 3)[choices.pick(4)],
         spouts=1 + choices.pick(2),
+        workers=workers,
     )

@@ -12,7 +12,9 @@ MAX_BATCH_RETRIES = 2
 class Tries:
     """The tries of each driver. A driver's patience with losses is 0 s, so it bears one more than it has retries."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_repeat: bool) -> None:
+        """Create it; `may_repeat` tells whether a round is repeated without the trees that failed."""
+        self._may_repeat = may_repeat
         self._last: dict[Process, int] = {}  # the txid of each driver's last wave
         self._rounds: Counter[tuple[Process, int]] = Counter()
         self._losses: Counter[tuple[Process, int]] = Counter()
@@ -34,5 +36,6 @@ class Tries:
         wave = process, self._last[process]
         most = MAX_BATCH_RETRIES + 1
         borne = min(self._losses[wave], MAX_BATCH_RETRIES + 1)
-        if not most + borne <= self._rounds[wave] <= 2 * most:
+        repeats = borne if self._may_repeat else 0
+        if not most + borne <= self._rounds[wave] <= 2 * most + repeats:
             raise Violation(f"a wave was given up after {self._rounds[wave]} rounds, {self._losses[wave]} with losses")

@@ -57,7 +57,7 @@ class World:
         self.invariants: Invariants = Invariants(
             self, Expected(self.batches), None if self.broker is None else self.broker.reliability
         )
-        self.tries = Tries()
+        self.tries = Tries(may_repeat=self.scenario.is_reliable)
         self.now = 0.0  # the seconds on everybody's clock
         self.query_id = ""
         self.acknowledged = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -11,12 +12,15 @@ from anchorbolt.checkpoint import decision_log
 from anchorbolt.engine.driver.parts_of_run import checkpoints_and_sources
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task import emitter_task
+from anchorbolt.engine.task.messages import Envelope
+from anchorbolt.engine.workers import sources
+from anchorbolt.engine.workers.worker_round import InlineSource
 from anchorbolt.transactional.batches import pipeline
-from tests.simulation.drivers import CHECKPOINT, SteppedLoop, run_loop, settings_of
+from tests.simulation.drivers import CHECKPOINT, SteppedLoop, run_id, run_loop, settings_of
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.transactional.locks import simulated_threading
 from tests.simulation.transactional.spouts import WORLD
-from tests.simulation.transactional.tasks import BatchTasks
+from tests.simulation.transactional.tasks import BatchTasks, has_failed
 from tests.simulation.transactional.topology import batch_topology
 
 if TYPE_CHECKING:
@@ -31,11 +35,13 @@ def drive_batches(world: BatchWorld, name: str) -> None:
     scenario = world.batch_scenario
     topology = batch_topology(scenario.kind, scenario.shape, scenario.emitters)
     settings = settings_of(message_timeout_secs=0, max_spout_pending=world.new_pending(), dead_letter=world.dead_letter)
-    plan = ExecutionPlan(topology, {WORLD: world}, settings, world.store, name, locations=SimulatedLocations(world))
+    plan = ExecutionPlan(
+        topology, {WORLD: world}, settings, world.store, run_id(world, name), locations=SimulatedLocations(world)
+    )
     tasks = BatchTasks(world, plan)
-    spout, sources = checkpoints_and_sources(plan, SimulatedFolder(world, CHECKPOINT), tasks)
+    spout, own = checkpoints_and_sources(plan, SimulatedFolder(world, CHECKPOINT), tasks)
     spout.recover()
-    run_loop(SteppedLoop(world, sources), spout, tasks.committed)
+    run_loop(SteppedLoop(world, own), spout, tasks.committed)
 
 
 class _AtOnce:
@@ -54,6 +60,21 @@ class _AtOnce:
         yield from items
 
 
+class _EmitterOfWorker(InlineSource):
+    """See `anchorbolt.engine.workers.sources.ThreadSource`, without a thread."""
+
+    def __init__(self, world: BatchWorld, begin: Callable[[], Iterator[Envelope]], wake: Callable[[], None]) -> None:
+        super().__init__(begin())
+        self._world = world
+        self._plan, _, self._round, *_ = begin.args  # type: ignore[attr-defined]
+
+    def take(self) -> Envelope | None:
+        envelope = super().take()
+        if envelope is not None and not self._world.is_late and has_failed(self._plan, [envelope]):
+            self._world.checks.spoil(self._round)
+        return envelope
+
+
 @contextmanager
 def batches_in_one_thread(world: BatchWorld, ids: Any) -> Iterator[None]:
     """Have the code of transactional topologies use the world's order and files, and `ids` in place of `uuid`."""
@@ -63,5 +84,6 @@ def batches_in_one_thread(world: BatchWorld, ids: Any) -> Iterator[None]:
         mock.patch.object(decision_log, "threading", threading),
         mock.patch.object(emitter_task, "uuid", ids),
         mock.patch.object(emitter_task, "Produced", _AtOnce),
+        mock.patch.object(sources, "ThreadSource", partial(_EmitterOfWorker, world)),
     ):
         yield

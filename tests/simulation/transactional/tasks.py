@@ -16,6 +16,7 @@ from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, ReportMessage, TaskReport, decode_message
 from anchorbolt.engine.task.watchdog import LongCall
+from anchorbolt.engine.workers.sources import emitter_tasks
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.transactional.batches.flights import BatchDriver, PartitionStart, Told
 from anchorbolt.transactional.batches.hand_off import folder_of
@@ -93,11 +94,16 @@ class AskedDriver:
         return answers[0]
 
 
-def _has_failed(plan: ExecutionPlan, rows: list[Envelope]) -> bool:
-    [message] = [decode_message(row.payload) for row in rows if row.level == plan.wiring.driver_level]
-    assert isinstance(message, ReportMessage)
-    report: TaskReport = pickle.loads(message.pickled)  # noqa: S301 - made by a task of this simulation
-    return report.failure is not None
+def has_failed(plan: ExecutionPlan, rows: list[Envelope]) -> bool:
+    """Return whether one of these blobs is the report of a task that has failed."""
+    for row in rows:
+        if row.level == plan.wiring.driver_level:
+            message = decode_message(row.payload)
+            assert isinstance(message, ReportMessage)
+            report: TaskReport = pickle.loads(message.pickled)  # noqa: S301 - made by a task of this simulation
+            if report.failure is not None:
+                return True
+    return False
 
 
 class BatchTasks(TaskRunner):
@@ -122,6 +128,9 @@ class BatchTasks(TaskRunner):
 
     def serve(self, driver: BatchDriver) -> None:
         self._driver = AskedDriver(self.world, driver)
+        if self._fleet is not None:
+            self._fleet.emitters = self._driver
+            self._fleet.may_sleep = not self.world.batch_scenario.has_outside
 
     def start(self, current: Round, notify: Callable[[], None]) -> SimulatedProcessing:
         """Begin a processing phase in a thread of the driver."""
@@ -143,7 +152,10 @@ class BatchTasks(TaskRunner):
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         self.world.checks.commits(current)
         self._damage_hand_offs(current)
-        reports = self.run_levels(self._commit_plan, [], current)
+        if self._fleet is None:
+            reports = self.run_levels(self._commit_plan, [], current)
+        else:
+            reports = self.run_in_workers(self._fleet, 1, current, {})
         self.world.checks.failed(reports)
         return reports
 
@@ -199,6 +211,10 @@ class BatchTasks(TaskRunner):
         world.step(f"begins the processing phase of batch {current.txid}")
         while world.batch_scenario.is_slow and world.choices.happens(0.6):
             world.wait("is slow")
+        if self._fleet is not None:
+            reports = self.run_in_workers(self._fleet, 0, current, emitter_tasks(plan, self._fleet.slots))
+            world.checks.failed(reports)
+            return reports
         rows: list[Envelope] = []
         waiting = list(plan.wiring.tasks[plan.wiring.batch_spout])
         while waiting:
@@ -217,7 +233,7 @@ class BatchTasks(TaskRunner):
     def _emission(self, task: TaskKey, current: Round) -> Callable[[InstanceRegistry], Any]:
         def emit(registry: InstanceRegistry) -> list[Envelope]:
             rows = list(run_emitter_task(self._plan, task, current, registry, self._driver))
-            if not self.world.is_late and _has_failed(self._plan, rows):
+            if not self.world.is_late and has_failed(self._plan, rows):
                 self.world.checks.spoil(current)
             return rows
 
