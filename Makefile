@@ -50,11 +50,19 @@ set-up:  ## everything the other targets need: environment, Java, servers and pr
 	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres --prometheus --chromium --other-systems \
 		--docs
 
-.PHONY: test test-fast test-all
+# Run once more with two workers that stay: by `make test`, and by `make test-all`.
+IN_WORKERS = tests/engine/spark/test_spark_cluster.py tests/engine/spark/test_standalone_cluster.py \
+	tests/engine/spark/test_lost_executors.py tests/crash/test_fault_points.py tests/crash/transactional \
+	tests/crash/dead_letters
+ALL_IN_WORKERS = tests/engine/spark tests/crash tests/reliability tests/transactional tests/examples
+
+.PHONY: test test-fast test-all test-workers
 test: lint types  ## lint, types and the tests: every guarantee once, on real servers
 	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not thorough" $(OPTIONS) $(TESTS)
+	$(if $(filter tests,$(TESTS)),$(IN_VENV) ANCHORBOLT_TEST_WORKERS=2 python -m pytest $(SIDE_BY_SIDE) \
+		-m "slow and not thorough" $(OPTIONS) $(IN_WORKERS))
 
 test-fast: lint types  ## the same without Spark, HBase and what else takes more than 2 s
 	$(SET_UP) --java --redis
@@ -63,6 +71,11 @@ test-fast: lint types  ## the same without Spark, HBase and what else takes more
 test-all: lint types set-up  ## all tests: every kill point, every mutant, every page as printed, the examples
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) $(OPTIONS) $(TESTS)
+	$(if $(filter tests,$(TESTS)),$(MAKE) test-workers)
+
+test-workers:  ## the tests of Spark and of crashes once more, with two workers that stay
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3
+	$(IN_VENV) ANCHORBOLT_TEST_WORKERS=2 python -m pytest $(SIDE_BY_SIDE) -m slow $(OPTIONS) $(ALL_IN_WORKERS)
 
 .PHONY: lint types format
 lint: venv  ## style and formatting

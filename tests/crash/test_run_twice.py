@@ -19,8 +19,13 @@ from tests.crash.conftest import AccompanyRun
 from tests.servers.redis_server import DURABLE
 from tests.servers.server_process import stop_process
 from tests.servers.spark_standalone import SparkStandalone
+from tests.support.stores import WORKERS
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(bool(WORKERS), reason="in workers that stay, Spark runs no task of a bolt"),
+]
 
 
 def parent_of(pid: int, is_it: Callable[[str], bool]) -> int:
