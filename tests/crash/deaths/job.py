@@ -121,7 +121,7 @@ def run_job(path: str, make: Callable[[Mapping[str, Any]], Topology], first: str
         print(json.dumps(content), flush=True)
 
     conf = json.loads(Path(path).read_text())
-    spark = build_session(NAME, "local[2]")
+    spark = build_session(NAME, "local[2]", workers=conf.get("topology.workers", 0))
     java = java_below(os.getpid())
     handle = SparkCluster(spark).submit(make(conf), conf, until_empty=True, on_wave=show)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=handle.stop).start())

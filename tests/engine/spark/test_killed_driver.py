@@ -27,6 +27,7 @@ from tests.engine.spark.test_spark_cluster import LINES, WORDS, conf_in
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, Count, QueueSpout, wait_for
 from tests.support.programs import ended
+from tests.support.stores import WORKERS
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -44,7 +45,7 @@ def main(folder: Path) -> None:
         (folder / "published" / str(txid)).write_text(json.dumps(rows))
 
     topology = word_count(text_spout(folder / "in"), ParquetSink(str(folder / "out")), DataFrameSink(publish))
-    spark = build_session("killed-driver", "local[2]")
+    spark = build_session("killed-driver", "local[2]", workers=WORKERS)
     handle = SparkCluster(spark).submit(topology, conf_in(folder), until_empty=True)
     handle.await_termination()
     print(json.dumps({"recovery": handle.recovery.action, "state": handle.state("count")}))

@@ -26,6 +26,7 @@ from anchorbolt.topology import Topology
 from anchorbolt.transactional import Committer, KafkaTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import BasicBolt, kept_in
 from tests.servers.kafka_topics import KafkaTopics
+from tests.support.stores import WORKERS
 
 FIELDS = ("topic", "partition", "offset", "value")
 
@@ -33,7 +34,7 @@ FIELDS = ("topic", "partition", "offset", "value")
 def session_with(jars: str) -> SparkSession:
     from anchorbolt.engine.spark.session import build_session
 
-    return build_session("kafka", "local[4]", SparkOptions(jars=jars), jobs_at_once=2)
+    return build_session("kafka", "local[4]", SparkOptions(jars=jars), jobs_at_once=2, workers=WORKERS)
 
 
 class Watched(KafkaTransactionalSpout):
