@@ -12,6 +12,10 @@ import pyspark
 
 from tests.servers.server_process import OwnedProcess
 from tests.support import spark_jvm
+from tests.support.stores import WORKERS
+
+CORES = "2" if WORKERS else "1"
+"""Of each of Spark's workers; ours that stay hold theirs, and jobs beside them need another one."""
 
 _DEADLINE_S = 90.0
 _REGISTERED = r"Successfully registered with master"
@@ -55,7 +59,7 @@ class SparkStandalone:
         return self._worker(number, self._folder / f"work{number}")
 
     def _worker(self, number: int, work_folder: Path) -> list[str]:
-        options = ("--host", self._hosts[number], "--cores", "1", "--memory", "1g", "--work-dir", str(work_folder))
+        options = ("--host", self._hosts[number], "--cores", CORES, "--memory", "1g", "--work-dir", str(work_folder))
         return self._command("worker.Worker", *options, self.url)
 
     def _command(self, main: str, *arguments: str) -> list[str]:
