@@ -35,9 +35,13 @@ class SimulatedProcessing:
     def __init__(self) -> None:
         self.is_ended = False
         self.is_cancelled = False
-        self.runs_on = False  # for a while, although it was cancelled
+        self.runs_on = False  # for a while, although it was cancelled or has failed
         self._reports: Sequence[TaskReport] = ()
         self._failure: Exception | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
 
     def run(self, work: Callable[[], Sequence[TaskReport]]) -> None:
         try:
@@ -53,7 +57,7 @@ class SimulatedProcessing:
 
     def cancel(self) -> None:
         self.is_cancelled = True
-        self.runs_on = not self.is_ended
+        self.runs_on |= not self.is_ended
 
 
 class AskedDriver:
@@ -138,6 +142,8 @@ class BatchTasks(TaskRunner):
 
         def work() -> None:
             processing.run(lambda: self._process(current))
+            if self._fleet is not None and processing.has_failed:
+                processing.runs_on = True  # in workers that do not know it yet
             self._phases = [each for each in self._phases if each[1] is not processing]
             notify()
 
@@ -167,7 +173,7 @@ class BatchTasks(TaskRunner):
         for path in world.files:
             folder = path.partition("/hand-offs/")[2].partition("/")[0]
             txid, processing = self._started.get(folder, (report.txid + 1, None))
-            if processing is None or (processing.is_cancelled and processing.runs_on):
+            if processing is None or processing.runs_on:
                 continue
             if processing.is_cancelled or txid <= report.txid:
                 world.checks.broken(f"batch {report.txid} has committed, and the hand-off {path} is still there")
