@@ -21,6 +21,8 @@ from tests.simulation.mutants import MUTANTS, Mutant
 
 _MARK = "caught by: "
 _MODEL_TESTS = (
+    "tests/engine/workers/test_rounds.py",
+    "tests/engine/workers/test_worker_rounds.py",
     "tests/state_backends/test_rules.py",
     "tests/state_backends/test_memory.py",
     "tests/state_backends/test_conformance.py::TestMemory",

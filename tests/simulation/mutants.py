@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from tests.simulation.guards import changed
 from tests.simulation.reliable_mutants import RELIABLE_MUTANTS
-from tests.simulation.scenarios import COMMIT_TASK_SEEDS, RELIABLE_SEEDS, TRANSACTIONAL_SEEDS
+from tests.simulation.scenarios import COMMIT_TASK_SEEDS, RELIABLE_SEEDS, TRANSACTIONAL_SEEDS, WORKER_SEEDS
 from tests.simulation.transactional.mutants import BATCH_MUTANTS
+from tests.simulation.worker_mutants import WORKER_MUTANTS
 
 SEEDS = 150  # before the model's tests, which take as long and catch what shows in few schedules
 
@@ -267,4 +268,5 @@ MUTANTS = [
     *_mutants(_COMMIT_TASK_MUTANTS, COMMIT_TASK_SEEDS[: 2 * SEEDS]),
     *_mutants(RELIABLE_MUTANTS, RELIABLE_SEEDS[: 2 * SEEDS]),
     *_mutants(BATCH_MUTANTS, TRANSACTIONAL_SEEDS[: 8 * SEEDS]),
+    *_mutants(WORKER_MUTANTS, WORKER_SEEDS[: 2 * SEEDS]),
 ]
