@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from anchorbolt.errors import SerializationError
 
-HEAD = struct.Struct("!IBIHI")  # size of the payload, kind, round, level, destination
+HEAD = struct.Struct("!IBQHI")  # size of the payload, kind, round, level, destination
 LONGEST_FRAME = 1 << 30
 
 

@@ -25,6 +25,8 @@ from anchorbolt.transactional.batches.flights import BatchDriver
 
 _log = logging.getLogger("anchorbolt.engine")
 
+_ABANDONED_KEPT = 8
+
 FEED = -1
 """In place of a slot: a task of a stream spout."""
 
@@ -142,8 +144,11 @@ class WorkerRounds:
         for number in list(self._rounds):
             self._drop(number)
         for registry in (self.registry, *self._free, *self._abandoned):
-            for plan in self._plans:
-                registry.close_run(plan.run_id)
+            self._close(registry)
+
+    def _close(self, registry: InstanceRegistry) -> None:
+        for plan in self._plans:
+            registry.close_run(plan.run_id)
 
     def _begin(self, number: int, phase: int, text: str, tasks: Sequence[Sequence[Any]]) -> None:
         plan = self._plans[phase]
@@ -190,6 +195,8 @@ class WorkerRounds:
             # An emitter may still be in a call, so another phase must not use it.
             is_free = current is not None and current.is_done
             (self._free if is_free else self._abandoned).append(registry)
+            while len(self._abandoned) > _ABANDONED_KEPT:
+                self._close(self._abandoned.pop(0))
 
     def _handled(self, payload: bytes) -> AnchorboltError | None:
         phase, checkpoint, tasks, text = pickle.loads(payload)  # noqa: S301 - made by the driver of this run

@@ -17,7 +17,6 @@ from pathlib import Path
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.spark.intake.client import IntakeAddress
 from anchorbolt.engine.workers.links import Address
-from anchorbolt.engine.workers.process import WorkerHome
 from anchorbolt.errors import WaveFailed
 from tests.engine.workers.processes.worker import Orders
 
@@ -49,7 +48,7 @@ class ProcessHosts:
         self._threads: list[threading.Thread] = []
 
     def start(self, address: Address) -> None:
-        self._home = WorkerHome(len(self.started), address)
+        self._driver = address
         for slot in range(len(self.started)):
             thread = threading.Thread(target=self._keep, args=(slot,), name=f"test-worker-{slot}", daemon=True)
             self._threads.append(thread)
@@ -106,7 +105,14 @@ class ProcessHosts:
     def _started(self, slot: int) -> subprocess.Popen[bytes]:
         incarnation = next(self._incarnations)
         orders = Orders(
-            self._plan, self._home, slot, incarnation, self.emitters, str(self._folder / "spilled"), self.proxies
+            self._plan,
+            len(self.started),
+            self._driver,
+            slot,
+            incarnation,
+            self.emitters,
+            str(self._folder / "spilled"),
+            self.proxies,
         )
         (self._folder / "spilled").mkdir(exist_ok=True)
         with (self._folder / f"worker-{slot}-{incarnation}.log").open("wb") as log:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from anchorbolt.engine.spark.intake.client import AskedBatchDriver, IntakeAddress
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
-from anchorbolt.engine.workers.process import WorkerHome, WorkerProcess
+from anchorbolt.engine.workers.links import Address
+from anchorbolt.engine.workers.process import WorkerProcess
 from anchorbolt.faults.injection import install_faults
 from anchorbolt.serialization import pack, unpack
 
@@ -22,7 +23,8 @@ class Orders(NamedTuple):
     """What a worker process must know."""
 
     plan: bytes
-    home: WorkerHome
+    slots: int
+    driver: Address
     slot: int
     incarnation: int
     emitters: IntakeAddress | None
@@ -54,7 +56,7 @@ def main() -> None:
     if orders.proxies is not None:
         ProxiedWorker.proxies, kind = orders.proxies, ProxiedWorker
     emitters = None if orders.emitters is None else AskedBatchDriver(orders.emitters)
-    kind(plan, orders.home, orders.slot, orders.incarnation, emitters, orders.folder).serve()
+    kind(plan, orders.slots, orders.driver, orders.slot, orders.incarnation, emitters, orders.folder).serve()
 
 
 if __name__ == "__main__":
