@@ -31,6 +31,7 @@ from anchorbolt.util.messages import counted
 _log = logging.getLogger("anchorbolt.engine")
 
 _POLL_S = 1.0
+_SILENT_S = 5.0  # at least: a worker tells each second that it is there
 _OTHERS_S = 1.0  # how long a worker that cannot reach another one may be the first to say so
 
 Feed = Callable[[int, Table], tuple[Mapping[tuple[int, Slot], int], list[bytes]]]
@@ -43,8 +44,8 @@ Returns the number of blobs sent by level and worker, and the reports.
 class Hosts(Protocol):
     """Starts the processes of the workers, and starts a lost one again."""
 
-    def start(self, address: Address) -> None:
-        """Start all. They register at the address."""
+    def start(self, address: Address, gone: Callable[[str], None]) -> None:
+        """Start all. They register at the address. `gone` is called, on any thread, if no more can be started."""
 
     def why_lost(self, slot: Slot, incarnation: int, txid: int, unheard: Sequence[TaskKey]) -> WaveFailed | None:
         """Return the error for a worker that was lost, perhaps after a short wait; None if nothing is known.
@@ -71,9 +72,9 @@ class _Worker:
 class _Loss(Exception):
     """A worker was lost while something ran."""
 
-    def __init__(self, reason: str, worker: _Worker | None = None) -> None:
+    def __init__(self, reason: str, worker: _Worker | None = None, *, is_silent: bool = False) -> None:
         super().__init__(reason)
-        self.reason, self.worker = reason, worker
+        self.reason, self.worker, self.is_silent = reason, worker, is_silent
 
 
 class _Running:
@@ -122,7 +123,8 @@ class Fleet:
         self._latest: RoundProgress | None = None
         self._last_lost: _Worker | None = None
         self._number = 0  # of rounds and requests
-        self._is_closed = False
+        self._is_closed = self._is_over = False
+        self._no_more = ""  # why no worker can be started any more
         self._selector = selectors.DefaultSelector()
         self._woken, self._waker = socket.socketpair()
         for each in (self._woken, self._waker):
@@ -135,7 +137,12 @@ class Fleet:
         self._thread.start()
 
     def start(self) -> None:
-        self._hosts.start(self.address)
+        self._hosts.start(self.address, self._gone)
+
+    def _gone(self, reason: str) -> None:
+        with self._lock:
+            self._no_more = reason
+            self._changed.notify_all()
 
     def run(
         self,
@@ -178,7 +185,7 @@ class Fleet:
                     self._end_if_done(number, running)
             running.done.result()
         except _Loss as loss:
-            raise self._failure(loss, current.txid, phase, running.progress) from None
+            raise self._failure(loss, current.txid, table.number, phase, running.progress) from None
         finally:
             self._end(number, has_failed=not running.progress.is_done)
         return [*reports, *running.progress.reports]
@@ -191,17 +198,18 @@ class Fleet:
         with self._lock:
             if needs_all:
                 self._complete_table(txid)
+            table = self._table
             asked = [slot for slot in payloads if slot in self._workers]
+            if not asked:
+                return []
             running = _Running(None, asked)
             number = self._begin(running)
             for slot in asked:
                 self._tell(slot, Frame(kind, number, payload=payloads[slot]))
-            if not asked:
-                return []
         try:
             running.done.result()
         except _Loss as loss:
-            raise self._failure(loss, txid) from None
+            raise self._failure(loss, txid, table.number) from None
         finally:
             self._end(number, has_failed=False)
         return running.answers
@@ -241,6 +249,7 @@ class Fleet:
                 self._fail(number, _Loss("the run has ended"))
             self._changed.notify_all()
         self._hosts.close()
+        self._is_over = True
         self._wake()
         self._thread.join(_POLL_S * 5)
         self._gate.close()
@@ -252,8 +261,10 @@ class Fleet:
     def _complete_table(self, txid: int) -> Table:
         """Wait until all workers are there. Called with the lock."""
         is_complete = self._changed.wait_for(
-            lambda: self._is_closed or len(self._workers) == self.slots, self._timeout_s
+            lambda: self._is_closed or self._no_more != "" or len(self._workers) == self.slots, self._timeout_s
         )
+        if self._no_more:
+            raise WaveFailed(f"workers cannot be started any more: {self._no_more}", txid=txid)
         if not is_complete or self._is_closed:
             missing = [slot for slot in range(self.slots) if slot not in self._workers]
             raise InfrastructureLost(
@@ -276,16 +287,17 @@ class Fleet:
                 for slot in list(self._workers):
                     self._tell(slot, Frame(Kind.ABORT, number))
 
-    def _failure(self, loss: _Loss, txid: int, phase: int = 0, progress: RoundProgress | None = None) -> WaveFailed:
-        """Return the error of a round, once it is known why a worker was lost."""
+    def _failure(
+        self, loss: _Loss, txid: int, number: int, phase: int = 0, progress: RoundProgress | None = None
+    ) -> WaveFailed:
+        """Return the error of a round that began under a table's number, once it is known why a worker was lost."""
         worker = loss.worker
         if worker is None:  # one cannot reach another, perhaps because that one has ended
             with self._changed:
-                number = self._table.number
                 self._changed.wait_for(lambda: self._table.number != number, _OTHERS_S)
                 worker = self._last_lost if self._table.number != number else None
         known = None
-        if worker is not None:
+        if worker is not None and not loss.is_silent:
             tasks = self.placements[phase].tasks(self._plans[phase].wiring, worker.slot)
             unheard = [task for _, _, task in tasks if progress is not None and task not in progress.executed]
             known = self._hosts.why_lost(worker.slot, worker.member.incarnation, txid, unheard)
@@ -330,7 +342,7 @@ class Fleet:
 
     def _work(self) -> None:
         look_at = 0.0
-        while not self._is_closed:
+        while not self._is_over:
             with self._lock:
                 for link in self._behind:
                     key = self._selector.get_key(link.socket)
@@ -422,7 +434,7 @@ class Fleet:
                     self._tell(each, Frame(Kind.TABLE, payload=pack([self._table.number, members])))
             self._changed.notify_all()
 
-    def _lose(self, worker: _Worker, reason: str) -> None:
+    def _lose(self, worker: _Worker, reason: str, *, is_silent: bool = False) -> None:
         """Forget a worker; what runs has failed. Called with the lock."""
         if self._workers.get(worker.slot) is not worker:
             return
@@ -436,11 +448,12 @@ class Fleet:
             _log.warning("%s", reason)
         for running in self._running.values():
             if running.progress is not None or worker.slot in running.asked:
-                running.fail(_Loss(reason, worker))
+                running.fail(_Loss(reason, worker, is_silent=is_silent))
         self._changed.notify_all()
 
     def _look_for_silent(self) -> None:
-        latest = time.monotonic() - self._timeout_s
+        silent_s = max(self._timeout_s, _SILENT_S)
+        latest = time.monotonic() - silent_s
         for worker in [each for each in self._workers.values() if each.heard_at < latest]:
-            self._lose(worker, f"worker {worker.slot} has not answered for {self._timeout_s} s")
+            self._lose(worker, f"worker {worker.slot} has not answered for {silent_s:g} s", is_silent=True)
             threading.Thread(target=self._hosts.end, args=(worker.slot,), daemon=True).start()

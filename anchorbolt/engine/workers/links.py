@@ -23,7 +23,7 @@ _BUFFER = 4 << 20
 _NONCE = 32
 _DIGEST = 32
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_DEAD_S = 10  # after which the system ends a connection whose other side does not answer
+_DEAD_S = 60  # after which the system ends a connection that has taken nothing; a bolt's call may last long
 
 
 class Secret(NamedTuple):
@@ -100,7 +100,8 @@ class Link:
         found: list[Frame] = []
         while True:
             try:
-                data = self.socket.recv(_CHUNK)
+                with self._lock:  # one thread at a time may use an encrypted connection
+                    data = self.socket.recv(_CHUNK)
             except _LATER:
                 return found
             if not data:

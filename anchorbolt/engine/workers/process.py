@@ -217,7 +217,7 @@ class WorkerProcess:
         """
         poll = select.poll()
         with suppress(OSError, ValueError):
-            poll.register(self._driver.socket, select.POLLRDHUP)
+            poll.register(self._driver.socket, getattr(select, "POLLRDHUP", select.POLLHUP))
             while not self._is_ended:
                 if poll.poll(_PULSE_S * 1000):
                     break

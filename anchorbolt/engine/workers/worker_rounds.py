@@ -174,6 +174,8 @@ class WorkerRounds:
         )
         for each in [each for each in self._early if each < number]:
             self._early.pop(each).close()
+        if self._rounds[number].is_done:  # no task of its phase runs here
+            self._drop(number)
 
     def _send(self, slot: Slot, frame: Frame) -> None:
         if (frame.round, slot) not in self._cut:  # else the round has failed

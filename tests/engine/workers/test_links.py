@@ -58,6 +58,6 @@ def test_the_end_between_two_frames_is_another_end(pair: tuple[Link, Link]) -> N
 
 
 def test_bytes_that_are_no_frame_are_an_error(pair: tuple[Link, Link]) -> None:
-    pair[0].socket.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    pair[0].socket.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
     with pytest.raises(SerializationError):
         pair[1].receive()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -29,6 +29,7 @@ from anchorbolt.util.messages import begun
 
 _log = logging.getLogger("anchorbolt.engine")
 
+_JVM_LOST = (Py4JNetworkError, ConnectionError)
 _CLOSE_S = 5.0
 _KNOWN_S = 3.0  # how long Spark may take to say why a task was lost
 _POLL_S = 0.02
@@ -74,7 +75,8 @@ class SparkHosts:
         self._is_closed = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def start(self, address: Address) -> None:
+    def start(self, address: Address, gone: Callable[[str], None]) -> None:
+        self._gone = gone
         for slot in range(self._slots):
             argument: Argument = slot, self._slots, address, self.emitters, self.calls
             worker = RemoteWorker(self._pickled, argument)
@@ -121,8 +123,9 @@ class SparkHosts:
             except (PySparkException, Py4JError, OSError, AttributeError) as error:  # the last: Spark was stopped
                 if self._is_closed.is_set():
                     return
-                if self._session.sparkContext._jsc is None or isinstance(error, OSError):
-                    return  # the run fails by itself
+                if self._session.sparkContext._jsc is None or isinstance(error, _JVM_LOST):
+                    self._gone("Spark was stopped, or its Java process is gone")
+                    return
                 _log.info("the job of worker %d has failed: %s", slot, begun(cause_in(str(error)), 400))
             short = 0 if time.monotonic() - began > _LONG_S else short + 1
 
@@ -144,6 +147,6 @@ class SparkHosts:
                         task = tasks.apply(position)
                         if task.taskId() == incarnation and task.errorMessage().isDefined():
                             return str(task.errorMessage().get())
-        except (PySparkException, Py4JError, OSError) as error:
+        except (PySparkException, Py4JError, OSError, AttributeError, AssertionError) as error:  # or Spark was stopped
             _log.debug("Spark does not say why worker %d was lost: %s", slot, error)
         return ""

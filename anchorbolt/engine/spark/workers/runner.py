@@ -15,7 +15,13 @@ from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts, driver_spouts
 from anchorbolt.engine.sources.source import Source
-from anchorbolt.engine.spark.intake.server import BatchServer, call_server, calls_everywhere, driver_hosts
+from anchorbolt.engine.spark.intake.server import (
+    BatchServer,
+    call_server,
+    calls_everywhere,
+    cannot_listen,
+    driver_hosts,
+)
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.processing import RangeReader, begin_job_group, in_pool
 from anchorbolt.engine.spark.query import QuerySource
@@ -65,7 +71,11 @@ class WorkersRunner:
         pickled = plan.pickled()
         known = known_sources(plan, folder) if plan.graph.stream_spouts else None
         self._hosts = SparkHosts(session, plan, pickled, self.slots)
-        self._fleet = Fleet(plans, self.slots, self._hosts, *driver_hosts(session), new_secret(session))
+        host, bind_to = driver_hosts(session)
+        try:
+            self._fleet = Fleet(plans, self.slots, self._hosts, host, bind_to, new_secret(session))
+        except OSError as error:
+            raise cannot_listen(bind_to, error) from error
         self._secret = self._fleet.address.secret
         self.calls = call_server(session)
         self._hosts.calls = None if self.calls is None else self.calls.address

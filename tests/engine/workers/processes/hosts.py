@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class ProcessHosts:
         self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def start(self, address: Address) -> None:
+    def start(self, address: Address, gone: Callable[[str], None]) -> None:
         self._driver = address
         for slot in range(len(self.started)):
             thread = threading.Thread(target=self._keep, args=(slot,), name=f"test-worker-{slot}", daemon=True)
