@@ -199,7 +199,11 @@ def test_what_a_server_proved_is_not_taken_as_a_proof_of_a_client(door: Door) ->
 
 @pytest.mark.parametrize(
     "head",
-    [HEAD.pack(LONGEST_HELLO + 1, Kind.HELLO, 0, 0, 0), HEAD.pack(5, Kind.BLOB, 0, 0, 0), b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"],
+    [
+        HEAD.pack(LONGEST_HELLO + 1, Kind.HELLO, 0, 0, 0),
+        HEAD.pack(5, Kind.BLOB, 0, 0, 0),
+        b"GET /index.html HTTP/1.1\r\n",
+    ],
     ids=["too large", "another frame", "no frame"],
 )
 def test_a_wrong_hello_is_refused(door: Door, warnings: Callable[[], list[str]], head: bytes) -> None:
