@@ -199,7 +199,7 @@ dist: venv  ## what is published, into dist/: wheel, source distribution, SBOM, 
 # The lock files hold for all supported Pythons; uv makes them, and only here is it needed.
 LOCK = .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
 	--custom-compile-command "make lock"
-EXTRAS = $(foreach extra,hbase hdfs kafka testing ui,--extra $(extra))
+EXTRAS = $(foreach extra,encryption hbase hdfs kafka testing ui,--extra $(extra))
 lock: .venv-lock/bin/uv  ## write requirements/ anew from pyproject.toml, versions kept where they fit
 	$(LOCK) $(UPGRADE) pyproject.toml --extra dev -o requirements/dev.txt
 	$(LOCK) $(UPGRADE) pyproject.toml --constraint requirements/dev.txt -o requirements/runtime.txt
