@@ -454,6 +454,8 @@ class Fleet:
     def _look_for_silent(self) -> None:
         silent_s = max(self._timeout_s, _SILENT_S)
         latest = time.monotonic() - silent_s
+        for worker in self._workers.values():
+            worker.link.end_if_dead()
         for worker in [each for each in self._workers.values() if each.heard_at < latest]:
             self._lose(worker, f"worker {worker.slot} has not answered for {silent_s:g} s", is_silent=True)
             threading.Thread(target=self._hosts.end, args=(worker.slot,), daemon=True).start()

@@ -24,6 +24,7 @@ _NONCE = 32
 _DIGEST = 32
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _DEAD_S = 60  # after which the system ends a connection that has taken nothing; a bolt's call may last long
+_UNANSWERED = 6  # times that the system sends again, after about 13 s, until a `Link` counts as dead
 
 
 class Secret(NamedTuple):
@@ -62,6 +63,10 @@ class Link:
         connection.setblocking(False)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Linux counts the time in which the other side has no space, too: a bolt's call there may last long.
+            with suppress(OSError):  # not of TCP
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0)
         self.socket = connection
         self._is_encrypted = isinstance(connection, ssl.SSLSocket)
         self.bytes_sent = 0
@@ -116,6 +121,17 @@ class Link:
     def is_cut(self) -> bool:
         """Whether a part of a frame has arrived, but not all of it."""
         return self._frames.is_cut
+
+    def end_if_dead(self) -> None:
+        """End the connection if the other machine does not answer: `receive` then raises. May be called on any thread.
+
+        Linux tells how often it has sent again what waits, and has asked for space, without any answer.
+        """
+        if hasattr(socket, "TCP_INFO"):
+            with suppress(OSError):  # not of TCP, or ended
+                info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 4)
+                if max(info[2:4]) >= _UNANSWERED:
+                    self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._behind.discard(self)

@@ -93,7 +93,7 @@ class WorkerProcess:
         try:
             with watched(self._plan, ("", -1)) as rounds.runs_task:
                 while not rounds.is_stopped:
-                    is_congested = sum(link.bytes_waiting for link in self._behind) > self._space.most
+                    is_congested = sum(link.bytes_waiting for link in list(self._behind)) > self._space.most
                     self._pump(wait=is_congested or not rounds.step())
         except EOFError:
             _log.info("worker %d ends: the driver is gone", self._slot)
@@ -222,6 +222,8 @@ class WorkerProcess:
                 if poll.poll(_PULSE_S * 1000):
                     break
                 self._driver.send(Frame(Kind.PULSE, payload=pack(self._figures())))
+                for link in list(self._links):
+                    link.end_if_dead()
         until = time.monotonic() + _GRACE_S
         while not self._is_ended and time.monotonic() < until:
             time.sleep(_PULSE_S / 10)
