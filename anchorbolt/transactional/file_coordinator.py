@@ -169,7 +169,7 @@ class FilesCoordinator(TransactionalCoordinator):
                 f"{_SPOUT}: {counted(len(late), 'file')} in {self._directory!r} may have appeared after files of a "
                 f"later time were taken, and would be missed: {shortened(late, 300)}. Files up to {limit} were taken, "
                 f"{progress.below:,} in all, and {below:,} such files are there now. Run `touch` on each of these "
-                "files that was not read, and move away those that were read; then start the topology again.",
+                "files that has not been read, move the others to another directory, and start the topology again.",
                 expected=f"at most {counted(progress.below, 'file')} up to {limit}",
                 found=counted(below, "file"),
             )

@@ -91,7 +91,7 @@ def _blocks(directory: Path, part: Part) -> Iterator[tuple[int, bytes]]:
 
 
 def _first_line(file: BinaryIO, path: Path, part: Part) -> int:
-    """Return where the first line begins that starts in the part; its end if there is none."""
+    """Return the position of the first line that starts in the part, or the end of the part without one."""
     if part.begin == 0:
         return 0
     position = part.begin - 1  # a line that starts at `begin` follows a line end there

@@ -133,7 +133,7 @@ class Topology(Head, frozen=True, kw_only=True):
     topology_stats: Sequence[TopologyStats]
     spouts: Sequence[Spout]
     bolts: Sequence[Bolt]
-    workers: Sequence[Worker]  # only those that stay
+    workers: Sequence[Worker]  # empty without `topology.workers`
     configuration: Mapping[str, Any]
     generation: int
     recovery: Recovery | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -38,7 +38,7 @@ class SparkProcessing:
         self._pickled = plan.pickled()
         self._ranges: RangeReader | None = None
         if isinstance(plan.graph.spouts[plan.wiring.batch_spout].spout, SparkTransactionalSpout):
-            self._ranges = RangeReader(session, plan, _spout_stage(plan, self._pickled))
+            self._ranges = RangeReader(session, plan, partial(RemoteStage, "spout", plan.run_id, self._pickled))
         self._free: list[_Chain] = []  # of phases that have ended
         self._chains: list[_Chain] = []  # all of them
         self._background = Background(self._process)
@@ -112,15 +112,11 @@ def begin_job_group(session: SparkSession, plan: ExecutionPlan, current: Round, 
     cancellation.call(partial(context._jsc.sc().cancelJobGroupAndFutureJobs, group))
 
 
-def _spout_stage(plan: ExecutionPlan, pickled: bytes) -> RemoteStage:
-    return RemoteStage("spout", plan.run_id, pickled, plan.wiring.batch_spout)
-
-
 class RangeReader:
     """Makes a batch's DataFrame of the blobs that the spout's tasks send."""
 
-    def __init__(self, session: SparkSession, plan: ExecutionPlan, stage: RemoteStage) -> None:
-        """Create it; `stage` runs the spout's tasks."""
+    def __init__(self, session: SparkSession, plan: ExecutionPlan, stage: Callable[[str], RemoteStage]) -> None:
+        """Create it; `stage` returns the stage that runs the tasks of a spout."""
         self._session = session
         self._component = plan.wiring.batch_spout
         spec = plan.graph.spouts[plan.wiring.batch_spout]
@@ -128,7 +124,7 @@ class RangeReader:
         self._spout = spec.spout
         self._spout.accepts_loss = plan.settings.accept_state_loss
         self._parallelism = spec.parallelism
-        self._stage = stage
+        self._stage = stage(self._component)
 
     def emitted(self, current: Round) -> DataFrame:
         """Return the blobs of the spout's tasks. Raises `SpoutError`, or `TopologyError` if `read` returns bad data."""
@@ -169,7 +165,7 @@ class LocalRanges:
         self.session = engine_session(spark)
         self._plan = plan
         self._pickled = plan.pickled("provider")
-        self._reader = RangeReader(self.session, plan, _spout_stage(plan, self._pickled))
+        self._reader = RangeReader(self.session, plan, partial(RemoteStage, "spout", plan.run_id, self._pickled))
 
     def rows(self, current: Round, cancellation: Cancellation) -> Iterator[Envelope]:
         """Return the blobs of a batch. May be called on several threads."""

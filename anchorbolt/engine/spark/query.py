@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
@@ -59,8 +60,8 @@ def local_query(plan: ExecutionPlan, folder: Folder) -> QuerySource:
     session = engine_session(spark)
     use_checkpoint_location(session, plan.checkpoint_location)
     known = known_sources(plan, folder)
-    pickled = plan.pickled("provider")
-    frame = source_rows(session, plan, lambda spout: RemoteStage("spout", plan.run_id, pickled, spout), known)
+    stage = partial(RemoteStage, "spout", plan.run_id, plan.pickled("provider"))
+    frame = source_rows(session, plan, stage, known)
     return QuerySource(plan, folder, session, frame, known)
 
 

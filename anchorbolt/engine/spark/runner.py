@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -50,8 +51,8 @@ class SparkRunner:
             self.spouts = driver_spouts(plan, "Spark", (BaseRichSpout, StreamSpout))
         if plan.graph.stream_spouts:
             known = known_sources(plan, folder)
-            run_id = self._plan.run_id
-            sources = source_rows(session, plan, lambda spout: RemoteStage("spout", run_id, pickled, spout), known)
+            stage = partial(RemoteStage, "spout", self._plan.run_id, pickled)
+            sources = source_rows(session, plan, stage, known)
         if self.spouts is not None and (plan.wiring.rich_spout_tasks or plan.replays_letters):
             self._intake = IntakeServer(session, self.spouts)
         self.calls = call_server(session)

@@ -21,6 +21,8 @@ from anchorbolt.serialization import pack, unpack
 COUNTS_LEVEL = -1
 """In place of a level: the row of the stage that holds the number of blobs sent, by level and worker."""
 
+_DEAD_S = 60  # after which the system ends a connection that has taken nothing; a bolt's call may last long
+
 _connections: dict[Address, socket.socket] = {}  # kept for the next task of this process
 _owner = 0  # the process that opened them: Spark forks its workers
 
@@ -83,6 +85,8 @@ def _connection(address: Address) -> socket.socket:
     if address not in _connections:
         connection = connect(address, lambda _: pack([FEED, 0, 0]))
         connection.settimeout(None)  # a worker that is behind lets this task wait; a dead one ends the connection
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_S * 1000)
         _connections[address] = connection
     return _connections[address]
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 import pickle
-import queue
-import selectors
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from typing import Any, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.driver.runner import WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.round_text import round_to_text
+from anchorbolt.engine.workers.connections import Connections
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.gate import Gate
 from anchorbolt.engine.workers.links import Address, Link, Secret
@@ -63,8 +60,10 @@ class Hosts(Protocol):
 class _Worker:
     """A worker that has registered."""
 
-    def __init__(self, slot: Slot, member: Member, link: Link, name: str, pid: int) -> None:
-        self.slot, self.member, self.link, self.name, self.pid = slot, member, link, name, pid
+    link: Link
+
+    def __init__(self, slot: Slot, member: Member, name: str, pid: int) -> None:
+        self.slot, self.member, self.name, self.pid = slot, member, name, pid
         self.since, self.heard_at = time.time(), time.monotonic()
         self.pulse: Sequence[Any] = (0, 0, 0, ())
 
@@ -118,20 +117,14 @@ class Fleet:
         self._changed = threading.Condition(self._lock)
         self._table = Table(0, {})
         self._workers: dict[Slot, _Worker] = {}
-        self._behind: set[Link] = set()
         self._running: dict[int, _Running] = {}
         self._latest: RoundProgress | None = None
         self._last_lost: _Worker | None = None
         self._number = 0  # of rounds and requests
         self._is_closed = self._is_over = False
         self._no_more = ""  # why no worker can be started any more
-        self._selector = selectors.DefaultSelector()
-        self._woken, self._waker = socket.socketpair()
-        for each in (self._woken, self._waker):
-            each.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
-        self._admitted: queue.SimpleQueue[tuple[socket.socket, bytes]] = queue.SimpleQueue()
-        self._gate = Gate(host, bind_to, self._admit, secret)
+        self._connections = Connections[_Worker]()
+        self._gate = Gate(host, bind_to, self._connections.admit, secret)
         self.address = self._gate.address
         self._thread = threading.Thread(target=self._work, name="anchorbolt-fleet", daemon=True)
         self._thread.start()
@@ -229,7 +222,7 @@ class Fleet:
         found = []
         for each in workers:
             held, spilled, cached, sent = each.pulse
-            tasks = sum(level.count(each.slot) for placement in self.placements[:1] for level in placement.levels)
+            tasks = sum(level.count(each.slot) for level in self.placements[0].levels)
             found.append(
                 WorkerFigures(
                     each.slot, each.name, each.pid, each.since, tasks, held, spilled, cached, dict(map(tuple, sent))
@@ -250,13 +243,12 @@ class Fleet:
             self._changed.notify_all()
         self._hosts.close()
         self._is_over = True
-        self._wake()
+        self._connections.wake()
         self._thread.join(_POLL_S * 5)
         self._gate.close()
-        while not self._admitted.empty():
-            self._admitted.get()[0].close()
-        self._woken.close()
-        self._waker.close()
+        with self._lock:
+            self._workers = {}
+            self._connections.close()
 
     def _complete_table(self, txid: int) -> Table:
         """Wait until all workers are there. Called with the lock."""
@@ -320,7 +312,7 @@ class Fleet:
             self._lose(worker, f"worker {slot} was lost: {error}")
             return
         if worker.link.bytes_waiting:
-            self._wake()
+            self._connections.wake()
 
     def _tell_expected(self, number: int, told: Iterable[tuple[Slot, int, int]]) -> None:
         for slot, level, blobs in told:
@@ -332,48 +324,25 @@ class Fleet:
 
     # What follows runs on the fleet's own thread.
 
-    def _admit(self, connection: socket.socket, hello: bytes) -> None:
-        self._admitted.put((connection, hello))
-        self._wake()
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError, OSError):
-            self._waker.send(b"\0")
-
     def _work(self) -> None:
         look_at = 0.0
         while not self._is_over:
             with self._lock:
-                for link in self._behind:
-                    key = self._selector.get_key(link.socket)
-                    self._selector.modify(link.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, key.data)
-            ready = self._selector.select(_POLL_S)
+                self._connections.watch()
+            ready = self._connections.select(_POLL_S)
             with self._lock:
-                for key, events in ready:
-                    if key.data is None:
-                        with suppress(BlockingIOError):
-                            self._woken.recv(4096)
-                        self._let_in()
-                    else:
-                        self._move(key.data, events)
+                for link, events in ready:
+                    worker = self._connections.peers.get(link)
+                    if worker is not None:  # else it was lost meanwhile
+                        self._move(worker, events)
+                self._let_in()
                 if time.monotonic() >= look_at:
                     self._look_for_silent()
                     look_at = time.monotonic() + _POLL_S
-        with self._lock:
-            for worker in self._workers.values():
-                worker.link.close()
-            self._workers = {}
-        self._selector.close()
 
     def _move(self, worker: _Worker, events: int) -> None:
-        if self._workers.get(worker.slot) is not worker:  # it was lost meanwhile
-            return
         try:
-            if events & selectors.EVENT_WRITE:
-                worker.link.flush()
-                if not worker.link.bytes_waiting:
-                    self._selector.modify(worker.link.socket, selectors.EVENT_READ, worker)
-            frames = worker.link.receive() if events & selectors.EVENT_READ else []
+            frames = self._connections.move(worker.link, events)
             worker.heard_at = time.monotonic()
             for frame in frames:
                 self._take(worker, frame)
@@ -410,8 +379,7 @@ class Fleet:
                 running.fail(_Loss(reason))
 
     def _let_in(self) -> None:
-        while not self._admitted.empty():
-            connection, hello = self._admitted.get()
+        for connection, hello in self._connections.admitted():
             slot, incarnation, host, port, name, pid = unpack(hello)
             member = Member(incarnation, host, port)
             table = self._table.with_member(slot, member) if slot < self.slots else None
@@ -425,8 +393,8 @@ class Fleet:
                 table = self._table.with_member(slot, member)
                 assert table is not None
             self._table = table
-            worker = self._workers[slot] = _Worker(slot, member, Link(connection, self._behind), name, pid)
-            self._selector.register(connection, selectors.EVENT_READ, worker)
+            worker = self._workers[slot] = _Worker(slot, member, name, pid)
+            worker.link = self._connections.add(connection, worker)
             _log.info("worker %d is process %d on %s", slot, pid, name)
             if len(self._workers) == self.slots:
                 members = [[each, *self._table.members[each]] for each in sorted(self._table.members)]
@@ -441,9 +409,7 @@ class Fleet:
         del self._workers[worker.slot]
         self._table = self._table.without(worker.slot)
         self._last_lost = worker
-        with suppress(KeyError, ValueError):
-            self._selector.unregister(worker.link.socket)
-        worker.link.close()
+        self._connections.remove(worker.link)
         if not self._is_closed:
             _log.warning("%s", reason)
         for running in self._running.values():

@@ -23,7 +23,6 @@ _BUFFER = 4 << 20
 _NONCE = 32
 _DIGEST = 32
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_DEAD_S = 60  # after which the system ends a connection that has taken nothing; a bolt's call may last long
 _UNANSWERED = 6  # times that the system sends again, after about 13 s, until a `Link` counts as dead
 
 
@@ -63,10 +62,6 @@ class Link:
         connection.setblocking(False)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Linux counts the time in which the other side has no space, too: a bolt's call there may last long.
-            with suppress(OSError):  # not of TCP
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0)
         self.socket = connection
         self._is_encrypted = isinstance(connection, ssl.SSLSocket)
         self.bytes_sent = 0
@@ -88,7 +83,7 @@ class Link:
                 self._behind.add(self)
 
     def flush(self) -> None:
-        """Send what waits, as far as the system takes it."""
+        """Send the waiting data until the system's buffer is full."""
         with self._lock:
             while self._waiting:
                 first = self._waiting[0]
@@ -187,16 +182,14 @@ def accept(connection: socket.socket, secret: Secret) -> tuple[socket.socket, by
 
 
 def notice_dead_peers(connection: socket.socket) -> None:
-    """Make the system end the connection within seconds if the other machine does not answer."""
+    """Make the system end an idle connection within seconds if the other machine does not answer.
+
+    This does not cover data that wait to be sent: see `Link.end_if_dead`.
+    """
     with suppress(OSError):  # not of TCP, or unknown to this system
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in (
-            ("TCP_KEEPIDLE", 3),
-            ("TCP_KEEPINTVL", 2),
-            ("TCP_KEEPCNT", 3),
-            ("TCP_USER_TIMEOUT", _DEAD_S * 1000),
-        ):
+        for name, value in (("TCP_KEEPIDLE", 3), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 

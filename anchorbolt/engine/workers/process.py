@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import select
-import selectors
 import socket
 import threading
 import time
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.watchdog import watched
+from anchorbolt.engine.workers.connections import Connections
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.gate import Gate
 from anchorbolt.engine.workers.inbox import Space
@@ -72,19 +71,13 @@ class WorkerProcess:
         self._plan = plan
         self._secret, self._slot, self._incarnation = driver.secret, slot, incarnation
         self._space = Space(plan.settings.worker_buffer_mb << 20, folder)
-        self._selector = selectors.DefaultSelector()
-        self._links: dict[Link, _Peer] = {}
+        self._connections = Connections[_Peer]()
         self._out: dict[Slot, Link] = {}
-        self._behind: set[Link] = set()
-        self._admitted: queue.SimpleQueue[tuple[socket.socket, bytes]] = queue.SimpleQueue()
-        self._woken, self._waker = socket.socketpair()
-        for each in (self._woken, self._waker):
-            each.setblocking(False)
-        self._selector.register(self._woken, selectors.EVENT_READ)
         self._is_ended = False
-        self._driver = Link(connect(driver, self._hello), self._behind)
-        self._add(self._driver, _DRIVER)
-        self._rounds = WorkerRounds(plan, slots, slot, self._space, self._send, self._driver.send, emitters, self._wake)
+        self._driver = self._connections.add(connect(driver, self._hello), _DRIVER)
+        self._rounds = WorkerRounds(
+            plan, slots, slot, self._space, self._send, self._driver.send, emitters, self._connections.wake
+        )
         threading.Thread(target=self._pulse, name="anchorbolt-pulse", daemon=True).start()
 
     def serve(self) -> None:
@@ -93,7 +86,7 @@ class WorkerProcess:
         try:
             with watched(self._plan, ("", -1)) as rounds.runs_task:
                 while not rounds.is_stopped:
-                    is_congested = sum(link.bytes_waiting for link in list(self._behind)) > self._space.most
+                    is_congested = self._connections.bytes_waiting > self._space.most
                     self._pump(wait=is_congested or not rounds.step())
         except EOFError:
             _log.info("worker %d ends: the driver is gone", self._slot)
@@ -104,39 +97,21 @@ class WorkerProcess:
     def _hello(self, connection: socket.socket) -> bytes:
         """Open the gate at the address by which this machine reaches the driver; return what to tell the driver."""
         host = connection.getsockname()[0]
-        self._gate = Gate(host, host, self._admit, self._secret)
+        self._gate = Gate(host, host, self._connections.admit, self._secret)
         own = [host, self._gate.address.port, socket.gethostname(), os.getpid()]
         return pack([self._slot, self._incarnation, *own])
 
-    def _admit(self, connection: socket.socket, hello: bytes) -> None:
-        self._admitted.put((connection, hello))
-        self._wake()
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError, OSError):  # it is awake already, or has ended
-            self._waker.send(b"\0")
-
     def _pump(self, *, wait: bool) -> None:
-        for link in list(self._behind):
-            if link in self._links:
-                self._selector.modify(link.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, link)
-        for key, events in self._selector.select(None if wait else 0):
-            link = key.data
-            if link is None:
-                with suppress(BlockingIOError):
-                    self._woken.recv(4096)
-                self._let_in()
-            elif link in self._links:
+        self._connections.watch()
+        for link, events in self._connections.select(None if wait else 0):
+            if link in self._connections.peers:
                 self._move(link, events)
+        self._let_in()
 
     def _move(self, link: Link, events: int) -> None:
-        peer = self._links[link]
+        peer = self._connections.peers[link]
         try:
-            if events & selectors.EVENT_WRITE:
-                link.flush()
-                if not link.bytes_waiting:
-                    self._selector.modify(link.socket, selectors.EVENT_READ, link)
-            frames = link.receive() if events & selectors.EVENT_READ else []
+            frames = self._connections.move(link, events)
         except (EOFError, OSError, SerializationError) as error:
             if peer is _DRIVER:
                 raise EOFError from error
@@ -151,7 +126,7 @@ class WorkerProcess:
                 self._rounds.arrive(frame)
 
     def _lose(self, link: Link, error: Exception) -> None:
-        peer = self._links[link]
+        peer = self._connections.peers[link]
         self._remove(link)
         if peer.slot != FEED:
             self._rounds.cannot_reach(peer.slot, f"the connection with worker {peer.slot} was lost: {error}")
@@ -160,33 +135,26 @@ class WorkerProcess:
 
     def _let_in(self) -> None:
         """Take the connections that the gate has admitted. One of a worker that was replaced is ended."""
-        while not self._admitted.empty():
-            connection, hello = self._admitted.get()
+        for connection, hello in self._connections.admitted():
             slot, incarnation, number = unpack(hello)
             if self._rounds.is_old(slot, incarnation, number):
                 _log.warning("worker %d refuses worker %d of an older table", self._slot, slot)
                 connection.close()
             else:
-                self._add(Link(connection, self._behind), _Peer(slot, incarnation, is_incoming=True))
+                self._connections.add(connection, _Peer(slot, incarnation, is_incoming=True))
 
     def _end_older_links(self) -> None:
         members = self._rounds.table.members
-        for link, peer in list(self._links.items()):
+        for link, peer in list(self._connections.peers.items()):
             known = members.get(peer.slot)
             if peer.slot >= 0 and (known is None or known.incarnation > peer.incarnation):
                 self._remove(link)
 
-    def _add(self, link: Link, peer: _Peer) -> None:
-        self._links[link] = peer
-        self._selector.register(link.socket, selectors.EVENT_READ, link)
-
     def _remove(self, link: Link) -> None:
-        peer = self._links.pop(link)
+        peer = self._connections.peers[link]
         if self._out.get(peer.slot) is link:
             del self._out[peer.slot]
-        with suppress(KeyError, ValueError):
-            self._selector.unregister(link.socket)
-        link.close()
+        self._connections.remove(link)
 
     def _send(self, slot: Slot, frame: Frame) -> None:
         link = self._out.get(slot)
@@ -195,7 +163,7 @@ class WorkerProcess:
                 link = self._connected(slot)
             link.send(frame)
         except OSError as error:
-            if link is not None and link in self._links:
+            if link is not None and link in self._connections.peers:
                 self._remove(link)
             self._rounds.cannot_reach(slot, f"worker {self._slot} cannot reach worker {slot}: {error}")
 
@@ -205,9 +173,8 @@ class WorkerProcess:
             raise ConnectionError("it is not known where it listens")
         incarnation, host, port = table.members[slot]
         hello = pack([self._slot, self._incarnation, table.number])
-        link = Link(connect(Address(host, port, self._secret), lambda _: hello), self._behind)
-        self._out[slot] = link
-        self._add(link, _Peer(slot, incarnation, is_incoming=False))
+        connection = connect(Address(host, port, self._secret), lambda _: hello)
+        self._out[slot] = link = self._connections.add(connection, _Peer(slot, incarnation, is_incoming=False))
         return link
 
     def _pulse(self) -> None:
@@ -222,7 +189,7 @@ class WorkerProcess:
                 if poll.poll(_PULSE_S * 1000):
                     break
                 self._driver.send(Frame(Kind.PULSE, payload=pack(self._figures())))
-                for link in list(self._links):
+                for link in list(self._connections.peers):
                     link.end_if_dead()
         until = time.monotonic() + _GRACE_S
         while not self._is_ended and time.monotonic() < until:
@@ -231,14 +198,12 @@ class WorkerProcess:
             os._exit(1)
 
     def _figures(self) -> list[Any]:
-        sent = [[peer.slot, link.bytes_sent] for link, peer in list(self._links.items()) if not peer.is_incoming]
+        sent = [
+            [peer.slot, link.bytes_sent] for link, peer in list(self._connections.peers.items()) if not peer.is_incoming
+        ]
         return [self._space.held, self._space.spilled, self._rounds.registry.cached_entries, sent]
 
     def _close(self) -> None:
         self._gate.close()
-        for link in list(self._links):
-            self._remove(link)
+        self._connections.close()
         self._rounds.close()
-        self._selector.close()
-        self._woken.close()
-        self._waker.close()

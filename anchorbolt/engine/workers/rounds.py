@@ -54,15 +54,9 @@ class Placement:
         for level in wiring.levels:
             self.levels.append([(position + each) % slots for each in range(len(level))])
             position += len(level)
-        # By level: how many of its tasks each worker has, without workers that have none.
-        self._with_tasks = [set(level) for level in self.levels]
 
     def of(self, level: int, partition: int) -> Slot:
         return self.levels[level - 1][partition]
-
-    def with_tasks(self, level: int) -> Collection[Slot]:
-        """Return the workers that have tasks of a level of bolts."""
-        return self._with_tasks[level - 1]
 
     def tasks(self, wiring: Wiring, slot: Slot) -> Iterator[tuple[int, int, TaskKey]]:
         """Yield level, partition and key of each of a worker's tasks, by level."""

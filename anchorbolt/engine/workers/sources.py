@@ -44,7 +44,7 @@ def emitter_tasks(plan: ExecutionPlan, slots: int) -> dict[Slot, list[SourceTask
 
 
 def driver_tasks(plan: ExecutionPlan, spouts: DriverSpouts | None, slots: int) -> dict[Slot, list[SourceTask]]:
-    """Return the tasks of rich spouts, with the intake of the wave, and those that process dead letters again."""
+    """Return the tasks of rich spouts with the intake of the wave, and the tasks that replay dead letters."""
     found: list[SourceTask] = []
     for component, index in plan.wiring.rich_spout_tasks:
         assert spouts is not None

@@ -30,7 +30,7 @@ class TaskSource(Protocol):
         """Whether the task has sent all, and its report."""
 
     def take(self) -> Envelope | None:
-        """Return the next blob; None if there is none now."""
+        """Return the next blob, or None if none is ready."""
 
     def close(self) -> None:
         """Give the task up."""
@@ -140,12 +140,11 @@ class WorkerRound:
             self._runs[task] = BoltTask(plan, task, current, registry, attempt)
             if current.batch is not None and current.batch.hand_offs is not None:
                 self._arrivals.inboxes[level].put(partition, _KEPT)
-        self._has_sources = bool(sources)
         self._unended = sorted(self._tasks)  # levels
 
     @property
     def is_done(self) -> bool:
-        return not self._unended and not self._has_sources
+        return not self._unended and not self._sources
 
     def receive(self, frame: Frame) -> None:
         """Take a blob of another process."""
@@ -166,7 +165,7 @@ class WorkerRound:
                 if level in self._running or self._arrivals.inboxes[level]:
                     self._execute(level)
                     return True
-        if self._has_sources:
+        if self._sources:
             return self._run_source()
         if not self._unended:
             return False
@@ -184,7 +183,7 @@ class WorkerRound:
         return True
 
     def close(self) -> None:
-        """Drop what is left of the round. A task that has not ended does not keep its instance."""
+        """Drop the rest of the round. The instance of a task that has not finished is not used again."""
         for _, running in self._running.values():
             running.close()  # type: ignore[attr-defined]
         for source in self._sources:
@@ -216,7 +215,6 @@ class WorkerRound:
             if source.is_ended:
                 self._sources.remove(source)
                 if not self._sources:
-                    self._has_sources = False
                     self._end(0, ())
                 return True
         return False

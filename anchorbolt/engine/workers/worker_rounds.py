@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,8 +21,6 @@ from anchorbolt.engine.workers.worker_round import Arrivals, Send, TellDriver, W
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.transactional.batches.flights import BatchDriver
-
-_log = logging.getLogger("anchorbolt.engine")
 
 _ABANDONED_KEPT = 8
 
@@ -65,7 +62,7 @@ class WorkerRounds:
         self._emitters, self._wake = emitters, wake
         self.registry = InstanceRegistry()
         self._free: list[InstanceRegistry] = []  # of processing phases that have ended
-        self._abandoned: list[InstanceRegistry] = []  # of those that were given up
+        self._abandoned: list[InstanceRegistry] = []  # of processing phases that were given up
         self._of_phase: dict[int, InstanceRegistry] = {}  # by round: of a processing phase
         self._rounds: dict[int, WorkerRound] = {}  # ascending
         self._early: dict[int, Arrivals] = {}  # of rounds that have not begun here
@@ -77,7 +74,7 @@ class WorkerRounds:
         self.is_stopped = False
 
     def step(self) -> bool:
-        """Do a small part of the work of the oldest round that has some; return False if there is none now."""
+        """Run one small step of the oldest round that can go on; return False if no round can."""
         for number, current in list(self._rounds.items()):
             try:
                 if current.step():
@@ -132,9 +129,9 @@ class WorkerRounds:
             self.is_stopped = True
 
     def cannot_reach(self, slot: Slot, reason: str) -> None:
-        """Note that a connection is lost: all rounds that run have failed, also those that have ended here.
+        """Report a lost connection. All running rounds have failed, including those that this worker has finished.
 
-        The other worker may not have got all. Later rounds use a new connection.
+        The other worker may not have received all blobs. Later rounds use a new connection.
         """
         self._cut |= {(number, slot) for number in self._rounds}
         self._tell(Frame(Kind.LOST, self._last, payload=pack([slot, reason])))

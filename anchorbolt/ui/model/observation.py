@@ -119,7 +119,7 @@ class Observation:
     origins: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
     recovery: Recovery | None = None
-    workers: Sequence[WorkerFigures] = ()  # those that stay
+    workers: Sequence[WorkerFigures] = ()  # empty without `topology.workers`
     is_tracked: bool = False  # whether its tuples are tracked, so that bolts ack them
     message_timeout_s: int | None = None  # None if unknown
     max_checkpoint_age_s: float = 300.0

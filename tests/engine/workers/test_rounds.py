@@ -37,7 +37,7 @@ def test_every_task_has_one_slot_and_slots_have_almost_as_many_tasks(sizes: list
         assert {placement.of(level, each) for level, each, _ in tasks} <= {slot}
         assert [level for level, _, _ in tasks] == sorted(level for level, _, _ in tasks)
     for level in range(1, len(sizes) + 1):
-        assert set(placement.with_tasks(level)) == {placement.of(level, each) for each in range(sizes[level - 1])}
+        assert set(placement.levels[level - 1]) == {placement.of(level, each) for each in range(sizes[level - 1])}
     counts = [[sum(at == level for at, _, _ in by_slot[slot]) for slot in by_slot] for level in range(len(sizes) + 1)]
     for counted in [*counts, [len(tasks) for tasks in by_slot.values()]]:
         assert max(counted) - min(counted) <= 1

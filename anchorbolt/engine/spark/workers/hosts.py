@@ -133,7 +133,7 @@ class SparkHosts:
         return f"anchorbolt-{self._plan.run_id}-worker-{slot}"
 
     def _said_of(self, slot: Slot, incarnation: int) -> str:
-        """Return Spark's message about a lost task; empty if there is none yet."""
+        """Return Spark's message about a lost task, or an empty text if Spark has not reported the loss yet."""
         context = self._session.sparkContext
         if context._jsc is None:
             return ""

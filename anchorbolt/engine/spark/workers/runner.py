@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +86,7 @@ class WorkersRunner:
                 frame = source_rows(session, plan, self._feed_stage, known)
                 self._query = QuerySource(plan, folder, session, frame, known)
             if plan.wiring.batch_spout:
-                self.processing = WorkersProcessing(session, plan, self._fleet, self._hosts, self._jobs)
+                self.processing = WorkersProcessing(session, plan, self._fleet, self._hosts, pickled, self._feed_stage)
         except BaseException:
             self.close_instances()
             raise
@@ -156,17 +156,22 @@ class WorkersProcessing:
     """The port `anchorbolt.transactional.batches.pipeline.Processing` on workers that stay."""
 
     def __init__(
-        self, session: SparkSession, plan: ExecutionPlan, fleet: Fleet, hosts: SparkHosts, jobs: RoundJobs
+        self,
+        session: SparkSession,
+        plan: ExecutionPlan,
+        fleet: Fleet,
+        hosts: SparkHosts,
+        pickled: bytes,
+        feed_stage: Callable[[str], RemoteStage],
     ) -> None:
         self.session = session
         self._plan = plan
         self._fleet = fleet
         self._hosts = hosts
-        self._pickled = jobs.pickled
+        self._pickled = pickled
         self._ranges: RangeReader | None = None
         if isinstance(plan.graph.spouts[plan.wiring.batch_spout].spout, SparkTransactionalSpout):
-            argument = plan.wiring.batch_spout, fleet.address.secret
-            self._ranges = RangeReader(session, plan, RemoteStage("feed", plan.run_id, jobs.pickled, argument))
+            self._ranges = RangeReader(session, plan, feed_stage)
         self._background = Background(self._process)
         self.start = self._background.start
         self._server: BatchServer | None = None

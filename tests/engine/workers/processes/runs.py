@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.driver.loop import RunStatus
@@ -45,11 +46,9 @@ class ProcessesRunner(WorkersRunner):
         self._query = self.calls = None
         self.spouts = self.processing = None
         self.failed: list[Exception] = []  # the errors of rounds
-        pickled = plan.pickled()
         if plan.wiring.batch_spout:
-            jobs: Any = SimpleNamespace(pickled=pickled)
             of_hosts: Any = hosts
-            self.processing = WorkersProcessing(_NO_SPARK, plan, self.fleet, of_hosts, jobs)
+            self.processing = WorkersProcessing(_NO_SPARK, plan, self.fleet, of_hosts, plan.pickled(), Mock())
         else:
             self.spouts = driver_spouts(plan, "processes", (BaseRichSpout,))
             self.fleet.start()

@@ -126,16 +126,21 @@ def test_a_worker_that_is_killed_again_at_each_start_comes_at_last(fed: Fed) -> 
     fed.finish()
 
 
+def kill_in_turn(run: StartedRun, waves_between: int) -> None:
+    """Kill the workers in turn, eight times."""
+    for kill in range(8):
+        run.wait_for_waves(waves_between)
+        run.wait_for_workers()
+        run.hosts.kill(kill % 2)
+
+
 @pytest.mark.thorough
 def test_many_kills_during_a_run_cost_no_count(tmp_path: Path) -> None:
     messages = 30_000
     with started(
         counting(generated(messages), Marks(tmp_path), holds=False), tmp_path, conf={"topology.max.spout.pending": 500}
     ) as run:
-        for kill in range(8):
-            run.wait_for_waves(3)
-            run.wait_for_workers()
-            run.hosts.kill(kill % 2)
+        kill_in_turn(run, waves_between=3)
         run.finish()
         assert run.handle.state("count") == counts_of(messages)
 
@@ -161,9 +166,6 @@ def test_many_kills_while_batches_are_processed_cost_no_count(tmp_path: Path) ->
     with started(
         batches(in_memory(messages, 100), Marks(tmp_path)), tmp_path, conf={"topology.max.spout.pending": 4}
     ) as run:
-        for kill in range(8):
-            run.wait_for_waves(5)
-            run.wait_for_workers()
-            run.hosts.kill(kill % 2)
+        kill_in_turn(run, waves_between=5)
         run.finish()
         assert run.handle.state("count") == counts_of(messages)
