@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import select
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from functools import cached_property
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.workers.frames import Frame, Kind
-from anchorbolt.engine.workers.links import Address, Secret, connect
+from anchorbolt.engine.workers.links import Address, Link, Secret, connect
 from anchorbolt.engine.workers.rounds import Placement, Slot, Table
 from anchorbolt.engine.workers.worker_rounds import FEED
 from anchorbolt.errors import InfrastructureLost
@@ -21,9 +21,9 @@ from anchorbolt.serialization import pack, unpack
 COUNTS_LEVEL = -1
 """In place of a level: the row of the stage that holds the number of blobs sent, by level and worker."""
 
-_DEAD_S = 60  # after which the system ends a connection that has taken nothing; a bolt's call may last long
+_LOOK_S = 1.0  # between two looks whether the machine of a worker that takes nothing still answers
 
-_connections: dict[Address, socket.socket] = {}  # kept for the next task of this process
+_links: dict[Address, Link] = {}  # kept for the next task of this process
 _owner = 0  # the process that opened them: Spark forks its workers
 
 
@@ -66,9 +66,15 @@ class Feed:
         yield Envelope(0, COUNTS_LEVEL, 0, pack(counts))
 
     def _send(self, slot: Slot, frame: Frame) -> None:
+        """Send a frame; wait while the worker is behind, because a call of its bolts may last long."""
         address = self._addresses[slot]
         try:
-            _connection(address).sendall(frame.encoded())
+            link = _link(address)
+            link.send(frame)
+            while link.bytes_waiting:
+                if not _can_send(link):
+                    link.end_if_dead()
+                link.flush()
         except OSError as error:
             _forget(address)
             raise InfrastructureLost(
@@ -77,21 +83,24 @@ class Feed:
             ) from error
 
 
-def _connection(address: Address) -> socket.socket:
+def _link(address: Address) -> Link:
     global _owner
     if _owner != os.getpid():
         _owner = os.getpid()
-        _connections.clear()
-    if address not in _connections:
-        connection = connect(address, lambda _: pack([FEED, 0, 0]))
-        connection.settimeout(None)  # a worker that is behind lets this task wait; a dead one ends the connection
-        if hasattr(socket, "TCP_USER_TIMEOUT"):
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_S * 1000)
-        _connections[address] = connection
-    return _connections[address]
+        _links.clear()
+    if address not in _links:
+        _links[address] = Link(connect(address, lambda _: pack([FEED, 0, 0])))
+    return _links[address]
+
+
+def _can_send(link: Link) -> bool:
+    """Wait until the system takes more; return False if that lasts."""
+    poll = select.poll()
+    poll.register(link.socket, select.POLLOUT)
+    return bool(poll.poll(_LOOK_S * 1000))
 
 
 def _forget(address: Address) -> None:
-    connection = _connections.pop(address, None)
-    if connection is not None:
-        connection.close()
+    link = _links.pop(address, None)
+    if link is not None:
+        link.close()
