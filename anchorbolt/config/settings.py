@@ -40,6 +40,7 @@ class Settings(Checked):
     intake_bytes: int = setting(whole(1024, 1 << 30, unit="bytes"), 16 << 20, key="topology.spout.intake.bytes")
     buffer_tuples: int = setting(whole(1), 16_384, key="topology.transfer.buffer.tuples")
     workers: int = setting(whole(0, 10_000, unit="workers"), 0, key="topology.workers")
+    spouts_in: str = setting(text("driver or workers", "driver|workers"), "driver", key="topology.spouts.in")
     worker_buffer_mb: int = setting(whole(1, 1 << 20, unit="MB"), 256, key="topology.worker.buffer.mb")
     provider: ProviderSettings = field(default_factory=ProviderSettings)
     spark: SparkOptions = field(default_factory=SparkOptions)
@@ -73,6 +74,12 @@ class Settings(Checked):
                 f"topology.backpressure.low.watermark is {self.backpressure_low}, which is above "
                 f"topology.backpressure.high.watermark, {self.backpressure_high}. Lower the one or raise the other.",
                 key="topology.backpressure.low.watermark",
+            )
+        if self.spouts_in == "workers" and not self.workers:
+            raise ConfigError(
+                "topology.spouts.in is workers, and topology.workers is 0. Set topology.workers (anchorbolt run "
+                "--workers), or leave topology.spouts.in out.",
+                key="topology.spouts.in",
             )
         if self.checkpoint_interval_ms >= self.message_timeout_secs * 1000:
             raise ConfigError(

@@ -92,7 +92,7 @@ class AckedMessages:
             ) from error
 
 
-def _ranges(msg_ids: Sequence[Any]) -> list[tuple[int, int]] | None:
+def _ranges(msg_ids: Sequence[Any]) -> list[list[int]] | None:
     """Return the first number and the length of each range; None if not all ids are numbers of 64 bits."""
     if set(map(type, msg_ids)) != {int}:
         return None
@@ -106,4 +106,5 @@ def _ranges(msg_ids: Sequence[Any]) -> list[tuple[int, int]] | None:
         numbers = np.unique(numbers)
     starts = np.flatnonzero(np.concatenate(([True], np.diff(numbers) != 1)))
     lengths = np.diff(np.append(starts, len(numbers)))
-    return list(zip(numbers[starts].tolist(), lengths.tolist(), strict=True))
+    ranges: list[list[int]] = np.column_stack((numbers[starts], lengths)).tolist()
+    return ranges

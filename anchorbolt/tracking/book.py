@@ -120,6 +120,10 @@ class MessageBook:
             self._in_flight.leave_out(self._is_dead)
         return rooted
 
+    def forget(self, task: int) -> list[Any]:
+        """Forget the wave's messages of a spout's task, which was lost; return their ids."""
+        return self._in_flight.forget(task)
+
     def judge(self, verdicts: Sequence[Verdict]) -> bool:
         """Take the verdicts of a round; return whether it must be repeated without the trees that failed in it."""
         return self._in_flight.judge(verdicts)

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from itertools import compress, groupby, repeat
+from typing import Any, Protocol
 
 from anchorbolt.spouts.message_ids import AckedMessages, id_key, id_keys, id_of
 from anchorbolt.tracking.settlements import FailedMessage, Settlement
@@ -25,10 +26,23 @@ class Known(Enum):
 
     NEW = "new"
     IN_FLIGHT = "in flight"
+    MOVED = "moved"  # in flight, and another task has emitted it
     ACKED = "acked"  # by a decision
 
 
-@dataclass
+class Deliveries(Protocol):
+    """What a spout's task needs of `Redelivery`, which documents the methods."""
+
+    @property
+    def acked(self) -> list[Any]: ...
+    def emit(self, msg_id: Any, task_index: int) -> Known: ...
+    def take_recalled(self, task_index: int) -> list[Any]: ...
+    def pending(self, task_index: int) -> int: ...
+    def finish(self, task_index: int, count: int) -> None: ...
+    def confirm(self, acked: Sequence[Any]) -> None: ...
+
+
+@dataclass(eq=False)
 class _Unconfirmed:
     """Acked messages that the source has not confirmed."""
 
@@ -78,7 +92,36 @@ class Redelivery:
                 if before is not None:
                     self._pending[before] -= 1
                     self._recalled.setdefault(before, []).append(key)
+                return Known.MOVED
             return Known.IN_FLIGHT
+
+    def emit_all(self, msg_ids: Sequence[Any], task_index: int) -> dict[int, Known]:
+        """Note that a task emits messages, None for an untracked tuple; return the positions of those to drop."""
+        keys = id_keys([msg_id for msg_id in msg_ids if msg_id is not None])
+        new = dict.fromkeys(keys, task_index)
+        with self._lock:  # mostly no message is known
+            if len(new) == len(keys) and new.keys().isdisjoint(self._emitter) and new.keys().isdisjoint(self._acked):
+                self._emitter.update(new)
+                self._pending[task_index] += len(new)
+                return {}
+        found: dict[int, Known] = {}
+        for position, msg_id in enumerate(msg_ids):
+            if msg_id is not None:
+                known = self.emit(msg_id, task_index)
+                if known is not Known.NEW:
+                    found[position] = known
+        return found
+
+    def lose(self, task_index: int, msg_ids: Iterable[Any]) -> None:
+        """Note that a task was lost: forget these messages of it, and that it has emitted its other ones."""
+        with self._lock:
+            for msg_id in msg_ids:
+                key = id_key(msg_id)
+                if self._emitter.get(key) == task_index:
+                    del self._emitter[key]
+            self._emitter.update({key: None for key, task in self._emitter.items() if task == task_index})
+            self._pending[task_index] = 0
+            self._recalled.pop(task_index, None)
 
     def take_recalled(self, task_index: int) -> list[Any]:
         """Return a task's messages that will get no ack or fail there: another task has received them since."""
@@ -112,11 +155,11 @@ class Redelivery:
             for messages, acked in decided:
                 entry = _Unconfirmed(messages, len(acked))
                 self._unconfirmed.append(entry)
-                for msg_id, key in zip(acked, id_keys(acked), strict=True):
-                    task = self._emitter.pop(key, None)
-                    self._acked[key] = entry
-                    if task is not None:
-                        by_task[task].acked.append(msg_id)
+                keys = id_keys(acked)
+                self._acked.update(dict.fromkeys(keys, entry))
+                tasks = [*map(self._emitter.pop, keys, repeat(None))]
+                for index in {task for task in tasks if task is not None}:
+                    by_task[index].acked += compress(acked, map(index.__eq__, tasks))
             for message in failed:
                 task = self._emitter.pop(id_key(message.msg_id), None)
                 if task is not None:
@@ -131,8 +174,8 @@ class Redelivery:
     def confirm(self, acked: Sequence[Any]) -> None:
         """Note that the source knows of the acks of these messages."""
         with self._lock:
-            for key in id_keys(acked):
-                entry = self._acked.pop(key, None)
+            entries = map(self._acked.pop, id_keys(acked), repeat(None))
+            for entry, confirmed in groupby(entries):
                 if entry is not None:
-                    entry.waiting -= 1
+                    entry.waiting -= sum(1 for _ in confirmed)
             self._unconfirmed = [entry for entry in self._unconfirmed if entry.waiting > 0]

@@ -121,13 +121,13 @@ def test_an_id_that_does_not_come_back_equal_is_refused_when_it_is_emitted(msg_i
 
 def test_redeliveries_are_known_by_what_they_are_packed_to() -> None:
     known = Redelivery("in", [("x", 1)], [messages for messages, _ in AckedMessages.parts_of("in", [("y", 1)])])
-    assert [known.emit(("x", each), 0) for each in (1, True, 1.0)] == [Known.IN_FLIGHT, Known.NEW, Known.NEW]
+    assert [known.emit(("x", each), 0) for each in (1, True, 1.0)] == [Known.MOVED, Known.NEW, Known.NEW]
     assert [known.emit(("y", each), 0) for each in (1, True)] == [Known.ACKED, Known.NEW]
-    assert known.emit(("x", True), 1) is Known.IN_FLIGHT
-    assert known.emit(("x", 1), 1) is Known.IN_FLIGHT
+    assert known.emit(("x", True), 1) is Known.MOVED
+    assert known.emit(("x", 1), 1) is Known.MOVED
     assert [*map(repr, known.take_recalled(0))] == ["('x', True)", "('x', 1)"]
-    assert known.emit(("x", 1.0), 1) is Known.IN_FLIGHT
-    assert known.emit(("x", 1.0), 0) is Known.IN_FLIGHT  # it comes back to the task that emitted it first
+    assert known.emit(("x", 1.0), 1) is Known.MOVED
+    assert known.emit(("x", 1.0), 0) is Known.MOVED  # it comes back to the task that emitted it first
     assert known.take_recalled(0) == []
     assert [*map(repr, known.acked)] == ["('y', 1)"]
     known.confirm([("y", True)])

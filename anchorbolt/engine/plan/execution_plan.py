@@ -16,7 +16,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.engine.plan.wiring import Wiring
-from anchorbolt.errors import AnchorboltError, ConfigError
+from anchorbolt.errors import AnchorboltError, ConfigError, TopologyError
 from anchorbolt.files import Folder, Locations, WorkerLocations
 from anchorbolt.serialization.codecs import Schema
 from anchorbolt.spouts.base import BaseRichSpout
@@ -68,6 +68,8 @@ class ExecutionPlan:
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
         if batch_spout is not None and not isinstance(batch_spout.spout, SparkTransactionalSpout):
             self._pickled[batch_spout.id] = cloudpickle.dumps(batch_spout.spout)
+        if settings.spouts_in == "workers":
+            self._pickled |= {name: _pickled_spout(name, spec.spout) for name, spec in rich_spouts.items()}
         self._hand_off_key = secrets.token_bytes(32)
         self.is_tracked = bool(rich_spouts) and ackers > 0
         # If all bolts are basic, no tree stays open after its wave: the tasks themselves report which trees failed.
@@ -191,11 +193,27 @@ class ExecutionPlan:
         return spout
 
     def copy_spout(self, component: str) -> BaseRichSpout:
-        """Return a copy of a rich spout for a task, on the driver. Its class is the job's own class, not a copy."""
-        spout = self.graph.spouts[component].spout
+        """Return a copy of a rich spout for a task. On the driver, its class is the job's own class, not a copy."""
+        graph: Topology | None = getattr(self, "graph", None)
+        if graph is None:
+            in_worker: BaseRichSpout = Unpickler(self._pickled[component]).load()
+            return in_worker
+        spout = graph.spouts[component].spout
         assert isinstance(spout, BaseRichSpout)
         try:
             return copy.deepcopy(spout)
         except Exception:  # only cloudpickle can copy some attributes, such as a module
             copied: BaseRichSpout = Unpickler(cloudpickle.dumps(spout)).load()
             return copied
+
+
+def _pickled_spout(name: str, spout: object) -> bytes:
+    try:
+        data: bytes = cloudpickle.dumps(spout)
+    except Exception as error:  # a user's __getstate__ may raise anything
+        raise TopologyError(
+            f"spout {name!r} cannot be pickled ({type(error).__name__}: {error}), and topology.spouts.in is workers. "
+            "Open what it holds in open, or set topology.spouts.in to driver.",
+            component=name,
+        ) from error
+    return data

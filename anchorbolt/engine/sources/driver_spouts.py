@@ -28,11 +28,17 @@ Clock = Callable[[], float]
 
 
 def driver_spouts(
-    plan: ExecutionPlan, engine: str, kinds: tuple[type[Spout], ...], clock: Clock = time.monotonic
+    plan: ExecutionPlan,
+    engine: str,
+    kinds: tuple[type[Spout], ...],
+    clock: Clock = time.monotonic,
+    new_host: NewHost | None = None,
 ) -> DriverSpouts | None:
     """Return the sources that the driver runs itself; None if the plan has no such source.
 
-    `kinds` are the spouts that the engine with this name can run. Raises `TopologyError` for any other spout.
+    `kinds` are the spouts that the engine with this name can run; for `new_host` see `DriverSpouts`.
+
+    Raises `TopologyError` for any other spout.
     """
     for component, spec in plan.graph.spouts.items():
         if not isinstance(spec.spout, kinds):
@@ -42,7 +48,7 @@ def driver_spouts(
                 component=component,
             )
     has_others = len(plan.graph.stream_spouts) < len(plan.graph.spouts)
-    return DriverSpouts(plan, clock) if has_others or plan.ticks or plan.replays_letters else None
+    return DriverSpouts(plan, clock, new_host) if has_others or plan.ticks or plan.replays_letters else None
 
 
 class DriverSpouts:

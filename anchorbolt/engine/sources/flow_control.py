@@ -3,10 +3,12 @@
 As in Storm 1.0, it needs no acks. Thread-safe.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.sources.throttle import SpoutLoad, Throttle, ThrottleTimes
@@ -26,10 +28,14 @@ waves of 100 ms with 80 ms of overhead in Spark, the slowest bolt would run at a
 class WaveLoad:
     """The load of a committed wave."""
 
-    taken_in: int  # tuples of all spouts
+    taken_in: float  # tuples of all spouts
     slowest: TaskKey  # the bolt's task that executed longest
     execute_ms: float  # how long it executed
     wave_ms: float  # how long the wave took
+
+    def shared(self, shares: int) -> WaveLoad:
+        """Return the load of one of so many equal parts of the spouts."""
+        return replace(self, taken_in=self.taken_in / shares)
 
 
 class FlowControl:
@@ -52,6 +58,7 @@ class FlowControl:
         self._per_ms: float | None = None  # tuples; None before the first wave
         self._overhead_ms = 0.0  # of a wave
         self._slowest: TaskKey | None = None
+        self.last: WaveLoad | None = None
         self.is_throttled = False
         self.reason = ""  # of the last throttling
         self.throttled_by: TaskKey | None = None  # at the last throttling; None if no wave had measured the bolts yet
@@ -70,6 +77,7 @@ class FlowControl:
 
     def measure(self, load: WaveLoad) -> None:
         """Take the load of a wave."""
+        self.last = load
         if load.taken_in and load.execute_ms > 0:
             with self._lock:
                 per_ms, overhead_ms = load.taken_in / load.execute_ms, load.wave_ms - load.execute_ms

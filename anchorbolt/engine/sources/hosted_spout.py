@@ -16,7 +16,7 @@ from anchorbolt.engine.task.messages import TaskReport, reported_error
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
-from anchorbolt.tracking.redelivery import Known, Redelivery
+from anchorbolt.tracking.redelivery import Deliveries, Known
 from anchorbolt.tracking.settlements import FailedMessage
 from anchorbolt.util.messages import user_traceback
 
@@ -35,10 +35,12 @@ class Step(Enum):
 class HostedSpout:
     """One task of a rich spout. One thread makes the calls to the spout: `open`, `step` and `end`."""
 
+    was_lost = False
+
     def __init__(self, plan: ExecutionPlan, task: TaskKey, flow: FlowControl, clock: Callable[[], float]) -> None:
         """Make the task; `clock` returns seconds, for the times of its emits."""
         component, _ = task
-        self.redelivery: Redelivery | None = None  # of a spout with stable message ids
+        self.redelivery: Deliveries | None = None  # of a spout with stable message ids
         self.task = task
         self.tell: Callable[[TaskReport], None] | None = None  # takes the task's metrics, on the spout's thread
         self._tells = False  # whether a wave has committed since the last report
@@ -127,6 +129,10 @@ class HostedSpout:
         """Make the next step ack and fail these messages."""
         if acked or failed:
             self._settled.append((acked, failed))
+
+    def forget(self, msg_ids: Sequence[Any]) -> bool:
+        """Do nothing: this process holds the task."""
+        return False
 
     def tell_soon(self) -> None:
         """Ask the spout's thread to report its metrics, after the acks and fails of the wave."""

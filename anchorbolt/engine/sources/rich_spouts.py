@@ -11,6 +11,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.sources.host import Host
 from anchorbolt.engine.sources.open_trees import KEPT, open_trees
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.spout_host import SpoutHost
@@ -36,7 +37,7 @@ _CLOSE_S = 5.0
 _IDLE_S = 0.2  # without an emit of any spout, before a run ends by itself
 
 
-NewHost = Callable[[ExecutionPlan, TaskKey, FlowControl, Callable[[], float], Callable[[], None]], SpoutHost]
+NewHost = Callable[[ExecutionPlan, TaskKey, FlowControl, Callable[[], float], Callable[[], None]], Host]
 """Makes the host of a spout's task, as the class `SpoutHost` does. A simulation passes one without threads."""
 
 
@@ -204,6 +205,12 @@ class RichSpouts(Source):
         for host in self._hosts.values():
             host.wake()
         return batch
+
+    def forget_lost(self) -> None:
+        """Go on with the wave without the tuples that were lost with a worker. Called before each round in workers."""
+        for task, host in self._hosts.items():
+            if host.was_lost:
+                host.forget(self.book.forget(self._plan.wiring.task_id(task)))  # from the intake, too
 
     def end_wave(self, txid: int) -> None:
         """Forget the intake. Messages that `settle` has not handled are neither acked nor failed."""

@@ -38,6 +38,22 @@ Returns the number of blobs sent by level and worker, and the reports.
 """
 
 
+class WorkerSpouts(Protocol):
+    """The driver's side of the rich spouts in workers. Called with the lock of `changed`, except `do_later`."""
+
+    def came(self, slot: Slot) -> None:
+        """Note that a worker has registered."""
+
+    def gone(self, slot: Slot) -> None:
+        """Note that a worker was lost."""
+
+    def said(self, slot: Slot, payload: bytes) -> None:
+        """Take the payload of a frame of kind `SPOUT`."""
+
+    def do_later(self) -> None:
+        """Do what may last, without the lock. Called after the others."""
+
+
 class Hosts(Protocol):
     """Starts the processes of the workers, and starts a lost one again."""
 
@@ -114,7 +130,8 @@ class Fleet:
         self._hosts = hosts
         self._timeout_s = plans[0].settings.message_timeout_secs
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self.changed = threading.Condition(self._lock)  # also guards the hosts of `spouts`
+        self.spouts: WorkerSpouts | None = None
         self._table = Table(0, {})
         self._workers: dict[Slot, _Worker] = {}
         self._running: dict[int, _Running] = {}
@@ -135,7 +152,7 @@ class Fleet:
     def _gone(self, reason: str) -> None:
         with self._lock:
             self._no_more = reason
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def run(
         self,
@@ -207,6 +224,26 @@ class Fleet:
             self._end(number, has_failed=False)
         return running.answers
 
+    def tell(self, slot: Slot, frame: Frame) -> None:
+        """Send a frame to a worker, if it is there."""
+        with self._lock:
+            self._tell(slot, frame)
+
+    def has(self, slot: Slot) -> bool:
+        return slot in self._workers
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no more workers come."""
+        return self._is_closed or self._no_more != ""
+
+    def end(self, slot: Slot, reason: str) -> None:
+        """Give up a worker that does not answer; another one takes its place."""
+        with self._lock:
+            worker = self._workers.get(slot)
+            if worker is not None:
+                self._end_silent(worker, reason)
+
     def progress(self) -> tuple[Mapping[TaskKey, int], int]:
         """Return the tuples executed by each ended task of the latest round, and the number of all its tasks."""
         latest = self._latest
@@ -240,7 +277,7 @@ class Fleet:
                 self._tell(slot, Frame(Kind.STOP))
             for number in list(self._running):
                 self._fail(number, _Loss("the run has ended"))
-            self._changed.notify_all()
+            self.changed.notify_all()
         self._hosts.close()
         self._is_over = True
         self._connections.wake()
@@ -252,7 +289,7 @@ class Fleet:
 
     def _complete_table(self, txid: int) -> Table:
         """Wait until all workers are there. Called with the lock."""
-        is_complete = self._changed.wait_for(
+        is_complete = self.changed.wait_for(
             lambda: self._is_closed or self._no_more != "" or len(self._workers) == self.slots, self._timeout_s
         )
         if self._no_more:
@@ -285,8 +322,8 @@ class Fleet:
         """Return the error of a round that began under a table's number, once it is known why a worker was lost."""
         worker = loss.worker
         if worker is None:  # one cannot reach another, perhaps because that one has ended
-            with self._changed:
-                self._changed.wait_for(lambda: self._table.number != number, _OTHERS_S)
+            with self.changed:
+                self.changed.wait_for(lambda: self._table.number != number, _OTHERS_S)
                 worker = self._last_lost if self._table.number != number else None
         known = None
         if worker is not None and not loss.is_silent:
@@ -339,6 +376,8 @@ class Fleet:
                 if time.monotonic() >= look_at:
                     self._look_for_silent()
                     look_at = time.monotonic() + _POLL_S
+            if self.spouts is not None:
+                self.spouts.do_later()
 
     def _move(self, worker: _Worker, events: int) -> None:
         try:
@@ -355,6 +394,10 @@ class Fleet:
         kind, number, level, _, payload = frame
         if kind is Kind.PULSE:
             worker.pulse = unpack(payload)
+            return
+        if kind is Kind.SPOUT and self.spouts is not None:
+            self.spouts.said(worker.slot, payload)
+            self.changed.notify_all()
             return
         if kind is Kind.LOST:
             self._lose_connection(worker, number, *unpack(payload))
@@ -396,11 +439,13 @@ class Fleet:
             worker = self._workers[slot] = _Worker(slot, member, name, pid)
             worker.link = self._connections.add(connection, worker)
             _log.info("worker %d is process %d on %s", slot, pid, name)
+            if self.spouts is not None:
+                self.spouts.came(slot)
             if len(self._workers) == self.slots:
                 members = [[each, *self._table.members[each]] for each in sorted(self._table.members)]
                 for each in list(self._workers):
                     self._tell(each, Frame(Kind.TABLE, payload=pack([self._table.number, members])))
-            self._changed.notify_all()
+            self.changed.notify_all()
 
     def _lose(self, worker: _Worker, reason: str, *, is_silent: bool = False) -> None:
         """Forget a worker; what runs has failed. Called with the lock."""
@@ -409,13 +454,15 @@ class Fleet:
         del self._workers[worker.slot]
         self._table = self._table.without(worker.slot)
         self._last_lost = worker
+        if self.spouts is not None:
+            self.spouts.gone(worker.slot)
         self._connections.remove(worker.link)
         if not self._is_closed:
             _log.warning("%s", reason)
         for running in self._running.values():
             if running.progress is not None or worker.slot in running.asked:
                 running.fail(_Loss(reason, worker, is_silent=is_silent))
-        self._changed.notify_all()
+        self.changed.notify_all()
 
     def _look_for_silent(self) -> None:
         silent_s = max(self._timeout_s, _SILENT_S)
@@ -423,5 +470,8 @@ class Fleet:
         for worker in self._workers.values():
             worker.link.end_if_dead()
         for worker in [each for each in self._workers.values() if each.heard_at < latest]:
-            self._lose(worker, f"worker {worker.slot} has not answered for {silent_s:g} s", is_silent=True)
-            threading.Thread(target=self._hosts.end, args=(worker.slot,), daemon=True).start()
+            self._end_silent(worker, f"worker {worker.slot} has not answered for {silent_s:g} s")
+
+    def _end_silent(self, worker: _Worker, reason: str) -> None:
+        self._lose(worker, reason, is_silent=True)
+        threading.Thread(target=self._hosts.end, args=(worker.slot,), daemon=True).start()

@@ -29,8 +29,10 @@ class Kind(IntEnum):
     LOST = 9  # packed [slot of the worker that cannot be reached, reason]; of this round and all before, see `_take`
     ANSWER = 10  # pickled answer to HANDLE or COMMIT: a failure or None; the reports
     PULSE = 11  # packed figures of the worker, every second
+    # From the driver to a worker, and from a worker to the driver.
+    SPOUT = 12  # pickled, see `hosted_spouts`
     # To a worker, from another one or from a task of a stream spout.
-    BLOB = 12
+    BLOB = 13
 
 
 class Frame(NamedTuple):

@@ -16,6 +16,7 @@ from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.engine.workers.connections import Connections
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.gate import Gate
+from anchorbolt.engine.workers.hosted_spouts import HostedSpouts
 from anchorbolt.engine.workers.inbox import Space
 from anchorbolt.engine.workers.links import Address, Link, connect
 from anchorbolt.engine.workers.rounds import Slot
@@ -75,8 +76,17 @@ class WorkerProcess:
         self._out: dict[Slot, Link] = {}
         self._is_ended = False
         self._driver = self._connections.add(connect(driver, self._hello), _DRIVER)
+        self._spouts = HostedSpouts(plan, self._tell) if plan.settings.spouts_in == "workers" else None
         self._rounds = WorkerRounds(
-            plan, slots, slot, self._space, self._send, self._driver.send, emitters, self._connections.wake
+            plan,
+            slots,
+            slot,
+            self._space,
+            self._send,
+            self._driver.send,
+            emitters,
+            self._connections.wake,
+            self._spouts,
         )
         threading.Thread(target=self._pulse, name="anchorbolt-pulse", daemon=True).start()
 
@@ -177,6 +187,13 @@ class WorkerProcess:
         self._out[slot] = link = self._connections.add(connection, _Peer(slot, incarnation, is_incoming=False))
         return link
 
+    def _tell(self, frame: Frame) -> None:
+        """Tell the driver, on any thread."""
+        with suppress(OSError):  # the driver is gone, which this worker's own thread notices
+            self._driver.send(frame)
+            if self._driver.bytes_waiting:
+                self._connections.wake()
+
     def _pulse(self) -> None:
         """Tell the driver every second that this process is alive, and end it soon after the driver is gone.
 
@@ -204,6 +221,8 @@ class WorkerProcess:
         return [self._space.held, self._space.spilled, self._rounds.registry.cached_entries, sent]
 
     def _close(self) -> None:
+        if self._spouts is not None:
+            self._spouts.close()
         self._gate.close()
         self._connections.close()
         self._rounds.close()

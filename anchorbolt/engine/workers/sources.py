@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.engine.workers.hosted_spouts import HostedSpouts
 from anchorbolt.engine.workers.rounds import Slot
 from anchorbolt.engine.workers.worker_round import InlineSource, TaskSource
 from anchorbolt.serialization import pack, unpack
@@ -35,6 +36,7 @@ class SourceTask(NamedTuple):
     expired: bytes | None = None  # roots as bytes
     moves: dict[int, bytes] | None = None
     chunks: Sequence[Sequence[Any]] = ()  # each: stream, tuples, roots as bytes or None, message ids, packed columns
+    intake: int = 0  # the number of an intake that the worker holds; then each of `chunks` has only its roots
 
 
 def emitter_tasks(plan: ExecutionPlan, slots: int) -> dict[Slot, list[SourceTask]]:
@@ -43,19 +45,26 @@ def emitter_tasks(plan: ExecutionPlan, slots: int) -> dict[Slot, list[SourceTask
     return _by_slot([SourceTask(*task, emits=True) for task in tasks], slots)
 
 
-def driver_tasks(plan: ExecutionPlan, spouts: DriverSpouts | None, slots: int) -> dict[Slot, list[SourceTask]]:
-    """Return the tasks of rich spouts with the intake of the wave, and the tasks that replay dead letters."""
+def driver_tasks(
+    plan: ExecutionPlan, spouts: DriverSpouts | None, slots: int, hosted: Mapping[TaskKey, int] | None = None
+) -> dict[Slot, list[SourceTask]]:
+    """Return the tasks of rich spouts with the intake of the wave, and the tasks that replay dead letters.
+
+    `hosted` has the numbers of the intakes if the workers hold them.
+    """
     found: list[SourceTask] = []
     for component, index in plan.wiring.rich_spout_tasks:
         assert spouts is not None
         assert spouts.rich is not None
         intake = spouts.rich.intake((component, index))
-        chunks = [
-            [chunk.stream, chunk.size, roots.tobytes(), spouts.rich.packed_ids(chunk), chunk.payload]
-            for chunk, roots in intake.chunks
-        ]
+        chunks: list[list[Any]] = [[roots.tobytes()] for _, roots in intake.chunks]
+        if hosted is None:
+            for (chunk, _), of_chunk in zip(intake.chunks, chunks, strict=True):
+                of_chunk[:0] = chunk.stream, chunk.size
+                of_chunk += spouts.rich.packed_ids(chunk), chunk.payload
         expired, moves = intake.expired.tobytes(), dict(intake.moves)
-        found.append(SourceTask(component, index, False, sorted(intake.excluded), expired, moves, chunks))
+        number = hosted[component, index] if hosted is not None and chunks else 0
+        found.append(SourceTask(component, index, False, sorted(intake.excluded), expired, moves, chunks, number))
     if spouts is not None and spouts.replays is not None and plan.replays_letters:
         for task, rows_of_task in spouts.replays.tasks():
             chunks = [[rows.stream, rows.size, None, [], pack(list(rows.columns))] for rows in rows_of_task]
@@ -77,13 +86,19 @@ def opened(
     registry: InstanceRegistry,
     driver: BatchDriver | None,
     wake: Callable[[], None],
+    hosted: HostedSpouts | None,
 ) -> TaskSource:
     """Begin a task in a worker. `driver` answers emitters; `wake` is called on any thread when a blob waits."""
     if task.emits:
         assert driver is not None
         key = task.component, task.task_index
         return ThreadSource(partial(run_emitter_task, plan, key, current, registry, driver), wake)
-    rows = map(_rows_of, task.chunks)
+    rows: Iterable[SourceRows] = map(_rows_of, task.chunks)
+    if task.intake:
+        assert hosted is not None
+        rows = hosted.rows(
+            (task.component, task.task_index), task.intake, [roots for [roots] in task.chunks], current.txid
+        )
     return InlineSource(_sent(plan, (task.component, task.task_index), current, rows, task))
 
 

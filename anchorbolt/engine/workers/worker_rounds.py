@@ -14,6 +14,7 @@ from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import as_failure
 from anchorbolt.engine.task.round_text import round_from_text
 from anchorbolt.engine.workers.frames import Frame, Kind
+from anchorbolt.engine.workers.hosted_spouts import HostedSpouts
 from anchorbolt.engine.workers.inbox import Space
 from anchorbolt.engine.workers.rounds import Member, Placement, Slot, Table
 from anchorbolt.engine.workers.sources import SourceTask, opened
@@ -41,6 +42,7 @@ class WorkerRounds:
         tell: TellDriver,
         emitters: BatchDriver | None = None,
         wake: Callable[[], None] = lambda: None,
+        spouts: HostedSpouts | None = None,
     ) -> None:
         """Create it.
 
@@ -53,13 +55,14 @@ class WorkerRounds:
             tell: Sends a frame to the driver.
             emitters: Answers the emitters of a transactional topology.
             wake: Called on any thread when `step` has something to do again.
+            spouts: The tasks of rich spouts that this worker hosts; None if the driver hosts them.
         """
         self._plans = [plan] if not plan.wiring.batch_spout else [plan, plan.commit_phase()]
         self._placements = [Placement(each.wiring, slots) for each in self._plans]
         self._slot = slot
         self._space = space
         self._send_on, self._tell = send, tell
-        self._emitters, self._wake = emitters, wake
+        self._emitters, self._wake, self._spouts = emitters, wake, spouts
         self.registry = InstanceRegistry()
         self._free: list[InstanceRegistry] = []  # of processing phases that have ended
         self._abandoned: list[InstanceRegistry] = []  # of processing phases that were given up
@@ -125,6 +128,9 @@ class WorkerRounds:
             phase, group, threads, text = pickle.loads(payload)  # noqa: S301 - made by the driver of this run
             plan = self._plans[phase]
             self._answer(number, run_commit_task(plan, group, round_from_text(plan, text), threads)[0].payload)
+        elif kind is Kind.SPOUT:
+            assert self._spouts is not None
+            self._spouts.obey(*pickle.loads(payload))  # noqa: S301 - likewise
         elif kind is Kind.STOP:
             self.is_stopped = True
 
@@ -153,7 +159,8 @@ class WorkerRounds:
         registry, is_processing = self.registry, plan.wiring.phase is BatchPhase.PROCESSING
         if is_processing:  # several batches are processed at a time
             registry = self._of_phase[number] = self._free.pop() if self._free else InstanceRegistry()
-        sources = [opened(SourceTask(*task), plan, current, registry, self._emitters, self._wake) for task in tasks]
+        others = self._emitters, self._wake, self._spouts
+        sources = [opened(SourceTask(*task), plan, current, registry, *others) for task in tasks]
         self._last = number
         self._rounds[number] = WorkerRound(
             number,

@@ -13,7 +13,6 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.driver_spouts import DriverSpouts, driver_spouts
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.spark.intake.server import (
     BatchServer,
@@ -40,7 +39,8 @@ from anchorbolt.engine.workers.feed import COUNTS_LEVEL, table_to_text
 from anchorbolt.engine.workers.fleet import Fleet
 from anchorbolt.engine.workers.frames import Kind
 from anchorbolt.engine.workers.rounds import Slot, Table
-from anchorbolt.engine.workers.sources import driver_tasks, emitter_tasks
+from anchorbolt.engine.workers.sources import SourceTask, driver_tasks, emitter_tasks
+from anchorbolt.engine.workers.spouts import worker_spouts
 from anchorbolt.files import Folder
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.base import BaseRichSpout, StreamSpout
@@ -64,10 +64,7 @@ class WorkersRunner:
         spout = plan.graph.batch_spout and plan.graph.batch_spout.spout
         uses_jobs = plan.graph.stream_spouts or plan.sinks or isinstance(spout, SparkTransactionalSpout)
         check_slots(session, self.slots, 1 if uses_jobs else 0)
-        self.spouts: DriverSpouts | None = None
         self.processing: WorkersProcessing | None = None
-        if not plan.wiring.batch_spout:
-            self.spouts = driver_spouts(plan, "Spark", (BaseRichSpout, StreamSpout))
         pickled = plan.pickled()
         known = known_sources(plan, folder) if plan.graph.stream_spouts else None
         self._hosts = SparkHosts(session, plan, pickled, self.slots)
@@ -81,6 +78,7 @@ class WorkersRunner:
         self._hosts.calls = None if self.calls is None else self.calls.address
         self._jobs = RoundJobs(session, plan, pickled)
         self._query: QuerySource | None = None
+        self.spouts, self._hosted = worker_spouts(plan, self._fleet, "Spark", (BaseRichSpout, StreamSpout))
         try:
             if known is not None:
                 frame = source_rows(session, plan, self._feed_stage, known)
@@ -106,7 +104,13 @@ class WorkersRunner:
         feed = None
         if self._query is not None and self._query.frame is not None:
             feed = partial(fed, self._jobs, self._query.frame, current)
-        sources = {} if self.processing is not None else driver_tasks(self._plan, self.spouts, self.slots)
+        sources: Mapping[Slot, Sequence[SourceTask]] = {}
+        if self.processing is None:
+            intakes = None
+            if self._hosted is not None and self.spouts is not None and self.spouts.rich is not None:
+                self.spouts.rich.forget_lost()
+                intakes = self._hosted.intakes()
+            sources = driver_tasks(self._plan, self.spouts, self.slots, intakes)
         return _reports(self._fleet.run(self._phase, current, sources, feed), current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:

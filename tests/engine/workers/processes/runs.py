@@ -14,7 +14,7 @@ from unittest.mock import Mock
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.driver_spouts import driver_spouts
+from anchorbolt.engine.workers.spouts import worker_spouts
 from anchorbolt.engine.spark.workers.runner import WorkersProcessing, WorkersRunner
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.workers.fleet import Fleet
@@ -43,14 +43,14 @@ class ProcessesRunner(WorkersRunner):
         self.fleet = self._fleet = Fleet(
             plans, slots, hosts, "127.0.0.1", "127.0.0.1", Secret(secrets.token_bytes(SECRET_BYTES))
         )
-        self._query = self.calls = None
+        self._query = self.calls = self._hosted = None
         self.spouts = self.processing = None
         self.failed: list[Exception] = []  # the errors of rounds
         if plan.wiring.batch_spout:
             of_hosts: Any = hosts
             self.processing = WorkersProcessing(_NO_SPARK, plan, self.fleet, of_hosts, plan.pickled(), Mock())
         else:
-            self.spouts = driver_spouts(plan, "processes", (BaseRichSpout,))
+            self.spouts, self._hosted = worker_spouts(plan, self.fleet, "processes", (BaseRichSpout,))
             self.fleet.start()
         self.sources = [] if self.spouts is None else [*self.spouts.sources]
 
