@@ -16,6 +16,9 @@ PROVIDERS = ("sqlite", "redis", "redis-cluster", "hbase")
 WORKERS = int(os.environ.get("ANCHORBOLT_TEST_WORKERS", "0"))
 """How many workers that stay the runs of all tests have on Spark: `make test-workers` sets it."""
 
+SPOUTS_IN = os.environ.get("ANCHORBOLT_TEST_SPOUTS", "driver")
+"""Whether these runs have their rich spouts in the `workers`."""
+
 Store = Path | RedisServer | RedisCluster | HBaseServer
 """A server, or SQLite's directory."""
 
@@ -55,7 +58,7 @@ def settings_of(store: Store) -> dict[str, Any]:
 
 def in_workers() -> dict[str, Any]:
     """Return the setting by which runs on Spark keep their workers, if these tests are to run so; `WORKERS` says it."""
-    return {"topology.workers": WORKERS} if WORKERS else {}
+    return {"topology.workers": WORKERS, "topology.spouts.in": SPOUTS_IN} if WORKERS else {}
 
 
 def config_of(store: Store) -> dict[str, Any]:

@@ -119,6 +119,9 @@ class HostedSpout:
         empty = self._empty
         return was_settled and empty is not None and empty[1] - empty[0] >= seconds and self.is_settled
 
+    def ask(self) -> None:
+        """Do nothing: the tuples are here."""
+
     def take(self) -> list[Chunk]:
         """Return the tuples emitted since the last call: the intake of the next wave."""
         chunks = self._collector.take()

@@ -200,6 +200,8 @@ class RichSpouts(Source):
         """Freeze what was emitted: it is the intake of the wave."""
         self._left_out = LeftOut()
         self._wave_began = time.perf_counter()
+        for host in self._hosts.values():
+            host.ask()
         taken = {self._plan.wiring.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self.book.begin(taken, self._clock())
         for host in self._hosts.values():

@@ -6,6 +6,7 @@ import logging
 import pickle
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
@@ -88,23 +89,24 @@ class _Relay:
     def __init__(self, acked: list[Any]) -> None:
         self.acked = acked  # of earlier runs and lost workers
         self.has_acked_again = False
-        self.recalled: list[Any] = []
-        self._pending = 0
+        self.repeated = 0  # messages that the driver has dropped because they were emitted here before
+        self.recalled: deque[Any] = deque()
+        self._emitted = self._finished = 0  # only the spout's thread changes these
 
     def emit(self, msg_id: Any, task_index: int) -> Known:
-        self._pending += 1
+        self._emitted += 1
         return Known.NEW
 
     def take_recalled(self, task_index: int) -> list[Any]:
-        recalled, self.recalled = self.recalled, []
-        self._pending -= len(recalled)
+        recalled = [self.recalled.popleft() for _ in range(len(self.recalled))]
+        self._finished += len(recalled)
         return recalled
 
     def pending(self, task_index: int) -> int:
-        return self._pending
+        return self._emitted - self._finished - self.repeated
 
     def finish(self, task_index: int, count: int) -> None:
-        self._pending -= count
+        self._finished += count
 
     def confirm(self, acked: Sequence[Any]) -> None:
         if acked is self.acked:
@@ -179,7 +181,7 @@ class _Host(SpoutHost):
             ids = [chunk.msg_ids[position] for position in kept]
             self.intake[number] = chunk._replace(size=len(kept), payload=payload, msg_ids=ids)
         if self.relay is not None:
-            self.relay.finish(self.task[1], repeated)
+            self.relay.repeated += repeated
         self._orders_to_settle += 1
         self._settled.append((again, ()))
         self.wake()
@@ -226,7 +228,7 @@ class HostedSpouts:
         elif order is Order.RECALL:
             assert host.relay is not None
             [msg_ids] = arguments
-            host.relay.recalled = [*host.relay.recalled, *msg_ids]
+            host.relay.recalled.extend(msg_ids)
             host.wake()
         elif order is Order.HOLD:
             self._hold(host, *arguments)

@@ -159,23 +159,23 @@ class RemoteHost:
     _flow_waiting = 0  # tuples that were reported to back pressure
 
     def ask(self) -> None:
-        """Ask the worker for the waiting tuples, if there are any. Called with the lock."""
-        self._is_asked = self._is_hosted and self.is_waiting
-        if self._is_asked:
-            self.number += 1
-            self._answer = None
-            self._order(Order.TAKE, self.number, self._spouts.load_of(self._flow))
+        """Ask the worker for the waiting tuples, if there are any: all workers at once, so that the waits overlap."""
+        if self is self._spouts.hosts[0]:
+            self._spouts.confirm()
+        self.forget(())
+        with self._fleet.changed:
+            self._intake = []
+            self._is_asked = self._is_hosted and (self.is_waiting or self.has_stable_ids)
+            if self._is_asked:
+                self.number += 1
+                self._answer = None
+                self._order(Order.TAKE, self.number, self._spouts.load_of(self._flow))
 
     def take(self) -> list[Chunk]:
         """Return the heads of the tuples that wait; of no tuples if the worker is lost meanwhile."""
-        self.forget(())
         with self._fleet.changed:
-            if not self._spouts.has_asked:
-                self._spouts.ask()
             said = self._answered(lambda said: said.intake is not None and said.intake[0] == self.number)
             self._is_asked = False
-            self._spouts.has_asked = any(host._is_asked for host in self._spouts.hosts)
-            self._intake = []
             if said is None or said.intake is None:
                 return []
             now = self._clock()
@@ -234,7 +234,10 @@ class RemoteHost:
             self._is_wanted = False
             if timeout_s == 0:
                 self._order(Order.CLOSE)
-            return self._fleet.changed.wait_for(lambda: self._status.is_closed or not self._is_hosted, timeout_s)
+            is_closed = self._fleet.changed.wait_for(lambda: self._status.is_closed or not self._is_hosted, timeout_s)
+        for _ in range(2):  # no wave takes what waits in the workers any more
+            self._spouts.confirm()
+        return is_closed
 
     def came(self) -> None:
         """Note that a worker has come in the slot. Called with the lock."""
@@ -260,9 +263,10 @@ class RemoteHost:
             self._settled += 1
             acked, finished = self._unsettled.popleft()
             if redelivery is not None:
-                later += [_called(redelivery.finish, self.task[1], finished), _called(redelivery.confirm, acked)]
+                later.append(_called(redelivery.finish, self.task[1], finished))
+                self._spouts.confirmed.append(_called(redelivery.confirm, acked))
         if said.status.has_acked_again and redelivery is not None and self._to_ack_again:
-            later.append(_called(redelivery.confirm, self._to_ack_again))
+            self._spouts.confirmed.append(_called(redelivery.confirm, self._to_ack_again))
             self._to_ack_again = []
         later.append(self._on_change)
 
@@ -337,8 +341,9 @@ class WorkerSpouts:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.hosts: list[RemoteHost] = []
-        self.has_asked = False  # whether the workers were asked for the intake of the wave
         self.later: list[Callable[[], None]] = []  # what the fleet's thread does without the lock
+        self.confirmed: list[Callable[[], None]] = []  # acks that the sources have since the last wave began
+        self._confirmed_before: list[Callable[[], None]] = []  # and those of the wave before
         fleet.spouts = self
 
     def new_host(
@@ -354,16 +359,21 @@ class WorkerSpouts:
         self.hosts.append(host)
         return host
 
-    def ask(self) -> None:
-        """Ask all workers for the intake of a wave. Called with the lock."""
-        self.has_asked = True
-        for host in self.hosts:
-            host.ask()
-
     def load_of(self, flow: FlowControl) -> Any:
         """Return the load of the last wave for one worker: each may let an equal share of the tuples wait."""
         load, shares = flow.last, min(self.fleet.slots, len(self.hosts))
         return None if load is None else load.shared(shares)
+
+    def confirm(self) -> None:
+        """Forget messages of which their sources have had the acks since before the last wave took its intake.
+
+        Not at once: another task may have received such a message before, and no wave has taken it from its worker yet.
+        """
+        with self.fleet.changed:
+            ready = self._confirmed_before
+            self._confirmed_before, self.confirmed = self.confirmed, []
+        for call in ready:
+            call()
 
     def intakes(self) -> dict[TaskKey, int]:
         """Return the numbers of the intakes, by task."""
