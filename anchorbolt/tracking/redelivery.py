@@ -11,7 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import compress, groupby, repeat
+from operator import eq
 from typing import Any, Protocol
 
 from anchorbolt.spouts.message_ids import AckedMessages, id_key, id_keys, id_of
@@ -159,7 +161,7 @@ class Redelivery:
                 self._acked.update(dict.fromkeys(keys, entry))
                 tasks = [*map(self._emitter.pop, keys, repeat(None))]
                 for index in {task for task in tasks if task is not None}:
-                    by_task[index].acked += compress(acked, map(index.__eq__, tasks))
+                    by_task[index].acked += compress(acked, map(partial(eq, index), tasks))
             for message in failed:
                 task = self._emitter.pop(id_key(message.msg_id), None)
                 if task is not None:

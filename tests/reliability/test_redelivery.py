@@ -15,12 +15,13 @@ from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.cli.main import app
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
+from anchorbolt.spouts.message_ids import AckedMessages
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.testing.conformance.base import entries
 from anchorbolt.topology import Topology, TopologyBuilder
-from anchorbolt.tracking.redelivery import Redelivery
+from anchorbolt.tracking.redelivery import Known, Redelivery
 from tests.engine.jobs import chain, finished
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, told
 from tests.support.stores import settings_of
@@ -329,3 +330,26 @@ def test_a_message_that_comes_back_to_a_task_before_it_was_told_is_not_recalled_
     assert (redelivery.take_recalled(0), redelivery.take_recalled(1)) == ([], ["m"])
     assert redelivery.take_recalled(1) == []
     assert (redelivery.pending(0), redelivery.pending(1)) == (1, 0)
+
+
+def test_a_message_of_an_earlier_run_that_no_task_has_received_yet_is_told_to_no_task() -> None:
+    known = Redelivery("in", ["old"])
+    assert known.emit_all(["new", None, "old", "new"], 1) == {2: Known.MOVED, 3: Known.IN_FLIGHT}
+    known.lose(1, ["new"])
+    assert known.emit_all(["new"], 0) == {}
+    told = known.settle([*AckedMessages.parts_of("in", ["old", "new"])], [])
+    assert {task: settlement.acked for task, settlement in told.items()} == {0: ["new"]}
+    assert known.emit_all(["old", "newer"], 0) == {0: Known.ACKED}
+    known.confirm(["old", "new"])
+    assert known.unconfirmed() == []
+
+
+def test_a_lost_task_has_nothing_pending_and_gets_nothing_back() -> None:
+    known = Redelivery("in")
+    known.emit_all([1, 2, 3], 0)
+    assert known.emit_all([2], 1) == {0: Known.MOVED}
+    known.lose(0, [1])
+    assert known.pending(0) == 0
+    assert known.take_recalled(0) == []
+    assert known.emit_all([1, 3], 0) == {1: Known.MOVED}
+    assert (known.pending(0), known.pending(1)) == (2, 1)

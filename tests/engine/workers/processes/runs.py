@@ -14,12 +14,12 @@ from unittest.mock import Mock
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.workers.spouts import worker_spouts
 from anchorbolt.engine.spark.workers.runner import WorkersProcessing, WorkersRunner
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.workers.fleet import Fleet
 from anchorbolt.engine.workers.gate import SECRET_BYTES
 from anchorbolt.engine.workers.links import Secret
+from anchorbolt.engine.workers.spouts import worker_spouts
 from anchorbolt.run.handle import RunHandle
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import BaseRichSpout
