@@ -34,6 +34,7 @@ def main(
     workload: Annotated[
         list[str] | None, typer.Option(help=f"Only these: {', '.join(known.name for known in WORKLOADS)}.")
     ] = None,
+    quick: Annotated[bool, typer.Option(help="Small batches and one round, to see that all sides work.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write everything measured here, too.")] = None,
 ) -> None:
     """Measure words/s, and milliseconds of an almost empty wave."""
@@ -52,7 +53,7 @@ def main(
         ]
         about = processes[0].with_session(machine)
         console.print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about.items()))
-        for current in chosen:
+        for current in (known.shortened() for known in chosen) if quick else chosen:
             home = Path(directory) / current.name
             text = ZipfText(home / "text", _SEED)
             sides = [
