@@ -5,7 +5,7 @@ from enum import Enum
 
 from zipf_text import WORDS_PER_SENTENCE
 
-__all__ = ["WORKLOADS", "Output", "Workload"]
+__all__ = ["EVERY", "LARGE", "WORKLOADS", "Output", "Workload"]
 
 
 class Output(str, Enum):
@@ -73,3 +73,7 @@ WORKLOADS = (
     Workload("20-lines", "20 lines a batch, three levels", 20, 1, Output.DROPPED, 200, 10, 40, 5),
     Workload("20-lines-parquet", "20 lines a batch, Parquet", 20, 1, Output.PARQUET, 40, 10, 20, 5),
 )
+
+EVERY = frozenset(known.name for known in WORKLOADS)
+LARGE = frozenset({"1m", "100k"})
+"""For sides that are compared by words/s only."""
