@@ -130,9 +130,7 @@ class _FilesCoordinator(TransactionalCoordinator):
         parts, after = next_batch(progress, untaken, self._spout.take_files, self._spout.take_bytes)
         for part in parts:
             if part.begin == 0:  # what is stored of a file has to stay as it is
-                check_file(
-                    os.path.join(self._directory, part.name), part, "since it was listed. Start the topology again."
-                )
+                check_file(f"{self._directory}/{part.name}", part, "since it was listed. Start the topology again.")
         return {"directory": self._directory, "parts": parts, "progress": after}
 
     def _progress(self, metadata: Any) -> Progress:
@@ -183,7 +181,7 @@ class _FilesCoordinator(TransactionalCoordinator):
             if before != now:
                 raise StateRegressed(
                     f"the file {name!r} in {self._directory!r} has changed after a batch has taken it. Give new "
-                    f"content a new name. If it is the same content, run `touch -d {touched(before)}` on it. {COMPLETE}",
+                    f"content a new name. If the content is the same, run `touch -d {touched(before)}`. {COMPLETE}",
                     expected=touched(before),
                     found=touched(now),
                 )
