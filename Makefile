@@ -108,8 +108,8 @@ kafka-word-count:  ## word count from topic to topic of a Kafka of its own, with
 	$(SET_UP) --java --kafka
 	$(IN_VENV) python examples/kafka_word_count/run.py $(OPTIONS)
 
-bench:  ## word count beside Spark's own transformWithState; without OPTIONS also bench-reliable and -latency
-	$(SET_UP) --java --redis
+bench:  ## word count beside Spark's own operators and Bytewax; without OPTIONS also bench-reliable and -latency
+	$(SET_UP) --java --redis --bytewax
 	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.reliable)
@@ -211,6 +211,7 @@ lock: .venv-lock/bin/uv  ## write requirements/ anew from pyproject.toml, versio
 	$(LOCK) $(UPGRADE) requirements/moto.in -o requirements/moto.txt
 	$(LOCK) $(UPGRADE) requirements/docs.in -o requirements/docs.txt
 	$(LOCK) $(UPGRADE) requirements/other_systems.in -o requirements/other_systems.txt
+	$(LOCK) $(UPGRADE) requirements/bytewax.in --constraint requirements/other_systems.txt -o requirements/bytewax.txt
 	$(LOCK) $(UPGRADE) requirements/flink.in -o requirements/flink.txt
 
 upgrade:  ## as lock, with the newest versions

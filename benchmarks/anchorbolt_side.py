@@ -7,7 +7,7 @@ from pathlib import Path
 from contestant import BatchFigures, figures_of
 from pyspark.sql import SparkSession
 from word_count_topology import word_count, word_count_of_files
-from workloads import Workload
+from workloads import EVERY, Workload
 
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.spark.session import build_session
@@ -23,6 +23,7 @@ class AnchorboltSide:
     """Anchorbolt as a contestant."""
 
     name = "Anchorbolt"
+    works_on = EVERY
     workers = 0
 
     def __init__(self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:

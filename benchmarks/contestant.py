@@ -1,4 +1,4 @@
-"""The interface of the two sides of the comparison, and the figures that Spark's progress reports give for both."""
+"""The interface of the sides of the comparison, and the figures that Spark's progress reports give."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ class BatchFigures:
     """One micro-batch.
 
     Attributes:
-        batch_id: Spark's number of it.
+        batch_id: The side's number of it.
         lines: Lines read.
-        trigger_ms: From trigger to commit, Spark's `triggerExecution`, in ms.
-        parts_ms: Spark's own durations by name (`addBatch`, `walCommit`, …), in ms.
-        phases_ms: The phases of the wave's report, in ms; empty for Spark's own operator, which has none.
+        trigger_ms: From trigger to commit, in ms: Spark's `triggerExecution`, or the time since the last commit.
+        parts_ms: Spark's own durations by name (`addBatch`, `walCommit`, …), in ms; empty if Spark ran no query.
+        phases_ms: The phases of the wave's report, in ms; empty for the peers.
     """
 
     batch_id: int
@@ -47,22 +47,24 @@ class ContestantKind(Protocol):
     """The class of a side's contestants."""
 
     name: str
+    works_on: frozenset[str]
+    """The names of the workloads that the side runs."""
 
     def __call__(
-        self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int
+        self, spark: SparkSession | None, workload: Workload, text: Path, directory: Path, parallelism: int
     ) -> Contestant:
         """Make the contestant for a workload.
 
         Args:
-            spark: The session that `session` returned.
+            spark: What `session` returned.
             workload: The workload.
             text: Directory of the files to count.
             directory: Directory to keep everything in.
             parallelism: Tasks that count.
         """
 
-    def session(self, master: str) -> SparkSession:
-        """Build the session, with every setting that helps this side. Called once in a process."""
+    def session(self, master: str) -> SparkSession | None:
+        """Build the session, with every setting that helps this side; None without Spark. Called once in a process."""
 
 
 def figures_of(query: StreamingQuery) -> list[BatchFigures]:

@@ -31,9 +31,8 @@ def machine(spark: SparkSession) -> dict[str, Any]:
     }
 
 
-def as_document(results: Sequence[Result], about: dict[str, Any], sides: Sequence[str]) -> dict[str, Any]:
-    """Return all measurements as plain values for JSON."""
-    ours = sides[0]
+def as_document(results: Sequence[Result], about: dict[str, Any], ours: str) -> dict[str, Any]:
+    """Return all measurements as plain values for JSON. The ratios are those of the side `ours` to each side."""
     return {
         "machine": about,
         "workloads": [
@@ -42,39 +41,32 @@ def as_document(results: Sequence[Result], about: dict[str, Any], sides: Sequenc
                 "words_counted": result.words,
                 "distinct_words": result.distinct_words,
                 "counts_equal": True,  # `compare` raises if they differ
-                "ratios": {side: result.ratio(side, ours) for side in sides},  # to the first side
-                "sides": {side: _side_document(result, side) for side in sides},
+                "ratios": {side: result.ratio(ours, side) for side in result.batches},
+                "sides": {side: _side_document(result, side) for side in result.batches},
             }
             for result in results
         ],
     }
 
 
-def show(console: Console, results: Sequence[Result], sides: Sequence[str]) -> None:
-    """Print the tables. The ratios are those of the other sides to the first one, and of it to the last one."""
-    ours = sides[0]
-    for is_small, what, title in (
-        (False, "words/s", "Throughput, medians of the rounds"),
-        (True, "ms of a batch", "Almost empty waves, medians (90 %)"),
-    ):
-        shown = [result for result in results if result.workload.is_small == is_small]
-        table = Table(what, *sides, title=title)
-        for result in shown:
-            cells = []
-            for side in sides:
-                times = f"{median(result.trigger_ms(side)):.0f} ms"
-                if is_small:
-                    times += f" ({result.ninth_decile_ms(side):.0f})"
-                rate = "" if is_small else f"{median(result.words_per_second(side)) / 1e6:.3f} M, "
-                cells.append(f"{rate}{times}, x {result.ratio(side, ours):.2f}")
-            table.add_row(result.workload.title, *cells)
-        if shown:
-            console.print(table)
-    table = Table("medians, ms", "of the wave's report", "of Spark's progress", title=f"Where {ours}'s time goes")
+def show(console: Console, results: Sequence[Result], ours: str, explained: str) -> None:
+    """Print the tables: each side with the ratio of `ours` to it, and where the time of the side `explained` goes."""
+    for result in results:
+        title = f"{result.workload.title}: medians"
+        table = Table("", "words/s", "ms a batch", "9 of 10 below", f"{ours}: times as fast", title=title)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for side in result.batches:
+            rate = "" if result.workload.is_small else f"{median(result.words_per_second(side)):,.0f}"
+            ratio = "" if side == ours else f"{result.ratio(ours, side):.2f}"
+            times = (f"{ms:,.0f}" for ms in (median(result.trigger_ms(side)), result.ninth_decile_ms(side)))
+            table.add_row(side, rate, *times, ratio)
+        console.print(table)
+    table = Table("medians, ms", "of the wave's report", "of Spark's progress", title=f"Where {explained}'s time goes")
     for result in results:
         table.add_row(
             result.workload.title,
-            *(_listed(result.medians(ours, attribute)) for attribute in ("phases_ms", "parts_ms")),
+            *(_listed(result.medians(explained, attribute)) for attribute in ("phases_ms", "parts_ms")),
         )
     console.print(table)
     console.print("All counts are equal to a plain count of the text.")

@@ -1,6 +1,6 @@
-"""Runs each side in a process and JVM of its own, so that the settings of one side do not affect the other.
+"""Runs each side in a process and JVM of its own, so that the settings of one side do not affect another.
 
-While one side runs, the other waits for its next call.
+While one side runs, the others wait for their next call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _contestants: dict[str, Contestant] = {}
 _kind: ContestantKind | None = None
-_spark: SparkSession
+_spark: SparkSession | None
 
 
 class SideProcess:
@@ -37,6 +37,7 @@ class SideProcess:
             log: File for what it and its Spark print.
         """
         self.name = kind.name
+        self.works_on = kind.works_on
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=(kind, cores, log))
 
@@ -86,10 +87,12 @@ def _start(kind: ContestantKind, cores: int, log: Path) -> None:
 
 
 def _stop() -> None:
-    _spark.stop()
+    if _spark is not None:
+        _spark.stop()
 
 
 def _with_session(function: Callable[[SparkSession], T]) -> T:
+    assert _spark is not None
     return function(_spark)
 
 

@@ -1,4 +1,4 @@
-"""Runs the two sides in turn over the same new text, round by round, and checks their counts. Prints nothing."""
+"""Runs the sides in turn over the same new text, round by round, and checks their counts. Prints nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -58,12 +58,12 @@ class Result:
 
 
 def compare(workload: Workload, text: ZipfText, sides: Sequence[Contestant], tell: Callable[[str], None]) -> Result:
-    """Warm both sides up, run them in turn, and compare their counts with the text's.
+    """Warm all sides up, run them in turn, and compare their counts with the text's.
 
     Args:
         workload: What to run.
         text: The text; none of it is written yet.
-        sides: The two sides, which read the text.
+        sides: The sides, which read the text.
         tell: Called with a line about each run.
 
     Raises:
@@ -94,8 +94,7 @@ def _check_batches(workload: Workload, side: Contestant, measured: Sequence[Batc
     lines = [batch.lines for batch in measured]
     if lines != [workload.sentences] * workload.measured_batches:
         raise WrongCounts(
-            f"{side.name} was to run {workload.measured_batches} batches of {workload.sentences} lines, but Spark "
-            f"reports {lines}"
+            f"{side.name} was to run {workload.measured_batches} batches of {workload.sentences} lines, but ran {lines}"
         )
 
 

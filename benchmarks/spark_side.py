@@ -1,8 +1,8 @@
-"""Spark's side: the same word count with `transformWithState`, Python rows, and its state in RocksDB.
+"""Spark's sides, with state in RocksDB: `transformWithState` with Python rows, and `groupBy().count()` in the JVM.
 
-It gets every setting that helps it: all of Anchorbolt's session settings that work with RocksDB, RocksDB with changelog
-checkpoints, as many shuffle partitions as cores, and words that the JVM splits. Except for Parquet, it emits only one
-row per distinct word and batch.
+They get every setting that helps them: all of Anchorbolt's session settings that work with RocksDB, RocksDB with
+changelog checkpoints, as many shuffle partitions as cores, and words that the JVM splits. Except for Parquet, they emit
+only one row per distinct word and batch.
 """
 
 import os
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from contestant import BatchFigures, figures_of
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, GroupedData, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from workloads import Output, Workload
+from workloads import EVERY, LARGE, Output, Workload
 
-__all__ = ["SparkSide"]
+__all__ = ["JvmSide", "SparkSide"]
 
 _OUTPUT = "word STRING, count BIGINT"
 _STATE = "count BIGINT"
@@ -66,6 +66,8 @@ class SparkSide:
     """Spark's `transformWithState` as a contestant."""
 
     name = "transformWithState"
+    works_on = EVERY
+    output_mode = "append"
 
     def __init__(self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
         """See `ContestantKind`."""
@@ -91,7 +93,7 @@ class SparkSide:
         return session
 
     def run(self) -> list[BatchFigures]:
-        writer = self._counts().writeStream.outputMode("append").trigger(availableNow=True)
+        writer = self._counts().writeStream.outputMode(self.output_mode).trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(self._checkpoint))
         if self._workload.output is Output.PARQUET:
             writer = writer.format("parquet").option("path", str(self._out))
@@ -102,12 +104,30 @@ class SparkSide:
         return figures_of(query)
 
     def counts(self) -> dict[str, int]:
-        state = self._spark.read.format("statestore").option("stateVarName", "count")
-        rows = state.load(str(self._checkpoint)).select("key.word", "value.count").toLocalIterator()
+        rows = self._state().load(str(self._checkpoint)).select("key.word", "value.count").toLocalIterator()
         return {row["word"]: row["count"] for row in rows}
 
-    def _counts(self) -> DataFrame:
+    def _words(self) -> GroupedData:
         lines = self._spark.readStream.option("maxFilesPerTrigger", self._workload.files).text(str(self._text))
-        words = lines.select(F.explode(F.split("value", " ")).alias("word"))
+        return lines.select(F.explode(F.split("value", " ")).alias("word")).groupBy("word")
+
+    def _state(self) -> DataFrameReader:
+        return self._spark.read.format("statestore").option("stateVarName", "count")
+
+    def _counts(self) -> DataFrame:
         processor = RunningCountOfWord() if self._workload.output is Output.PARQUET else CountOfWord()
-        return words.groupBy("word").transformWithState(processor, _OUTPUT, "Append", "None")
+        return self._words().transformWithState(processor, _OUTPUT, "Append", "None")
+
+
+class JvmSide(SparkSide):
+    """Spark's own count, without Python, as a contestant."""
+
+    name = "groupBy.count"
+    works_on = LARGE
+    output_mode = "update"
+
+    def _state(self) -> DataFrameReader:
+        return self._spark.read.format("statestore")
+
+    def _counts(self) -> DataFrame:
+        return self._words().count()

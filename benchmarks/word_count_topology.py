@@ -1,6 +1,6 @@
 """Our word count, tuple by tuple, as in the documentation. The workers import this module, so it imports no engine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology import BoltDeclarer, TopologyBuilder
+from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 from anchorbolt.transactional import FilesTransactionalSpout, TransactionalTopologyBuilder
 
@@ -38,7 +38,7 @@ def word_count(workload: Workload, text: Path, out: Path, parallelism: int) -> T
     builder.set_spout("sentences", StreamSpout(lines, fields=["sentence"]))
     builder.set_bolt("split", SplitSentence(), parallelism).shuffle_grouping("sentences")
     builder.set_bolt("count", WordCount(), parallelism).fields_grouping("split", "word")
-    set_output(builder.set_bolt, workload, out)
+    set_output(builder, workload, out)
     return builder.create_topology(f"word-count-{workload.name}")
 
 
@@ -49,15 +49,15 @@ def word_count_of_files(workload: Workload, text: Path, out: Path, parallelism: 
     builder = TransactionalTopologyBuilder(name, "sentences", spout, parallelism)
     builder.set_bolt("split", SplitBatch(), parallelism).shuffle_grouping("sentences")
     builder.set_committer_bolt("count", CountBatch(), parallelism).fields_grouping("split", "word")
-    set_output(builder.set_committer_bolt, workload, out)
+    set_output(builder, workload, out)
     return builder.build_topology()
 
 
-def set_output(set_bolt: Callable[..., BoltDeclarer], workload: Workload, out: Path) -> None:
+def set_output(builder: TopologyBuilder | TransactionalTopologyBuilder, workload: Workload, out: Path) -> None:
     if workload.output is Output.PARQUET:
-        set_bolt("out", ParquetSink(str(out))).global_grouping("count")
+        builder.set_bolt("out", ParquetSink(str(out))).global_grouping("count")
     elif workload.output is Output.DROPPED:
-        set_bolt("out", Drop()).global_grouping("count")
+        builder.set_bolt("out", Drop()).global_grouping("count")
 
 
 class SplitBatch(BaseBasicBolt):

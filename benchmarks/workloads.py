@@ -1,11 +1,11 @@
 """The workloads: the size of the batches, where the counts go, and the number of rounds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from zipf_text import WORDS_PER_SENTENCE
 
-__all__ = ["WORKLOADS", "Output", "Workload"]
+__all__ = ["EVERY", "LARGE", "WORKLOADS", "Output", "Workload"]
 
 
 class Output(str, Enum):
@@ -60,6 +60,11 @@ class Workload:
         """Whether the workload measures the time of a wave instead of words/s."""
         return self.sentences < 1_000
 
+    def shortened(self) -> "Workload":
+        """Return the same comparison with small batches and one round. Its figures say nothing about speed."""
+        sentences = min(self.sentences, 200)
+        return replace(self, sentences=sentences, warm_up_batches=1, dropped_batches=1, measured_batches=2, rounds=1)
+
 
 WORKLOADS = (
     Workload("1m", "1 M words a batch", 100_000, 2, Output.NONE, 2, 1, 2, 3),
@@ -68,3 +73,7 @@ WORKLOADS = (
     Workload("20-lines", "20 lines a batch, three levels", 20, 1, Output.DROPPED, 200, 10, 40, 5),
     Workload("20-lines-parquet", "20 lines a batch, Parquet", 20, 1, Output.PARQUET, 40, 10, 20, 5),
 )
+
+EVERY = frozenset(known.name for known in WORKLOADS)
+LARGE = frozenset({"1m", "100k"})
+"""For sides that are compared by words/s only."""

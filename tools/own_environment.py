@@ -84,6 +84,7 @@ MOTO = OwnEnvironment("moto", "moto.txt", purpose="moto, the S3 of the tests")
 OTHER_SYSTEMS = OwnEnvironment(
     "other-systems", "other_systems.txt", purpose="Bytewax and streamparse, for docs/your_topology.md", from_source=True
 )
+BYTEWAX = OwnEnvironment("bytewax", "bytewax.txt", purpose="Bytewax, for make bench")
 FLINK = OwnEnvironment(
     "flink", "flink.txt", purpose="Flink's Python API (400 MB), for docs/your_topology.md", from_source=True
 )

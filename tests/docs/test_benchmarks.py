@@ -6,14 +6,29 @@ import pytest
 
 from tests.support.programs import ROOT, printed
 
+# As a script, a benchmark finds those beside it.
+PATHS = os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])
+
 
 def test_each_benchmark_can_be_imported() -> None:
-    files = sorted((ROOT / "benchmarks").rglob("*.py"))
+    peers = ROOT / "benchmarks" / "peers"  # what needs an environment of its own
+    files = sorted(file for file in (ROOT / "benchmarks").rglob("*.py") if peers not in file.parents)
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
     assert names
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])  # as a script, a benchmark finds those beside it
     code = f"import importlib\nfor name in {names!r}:\n    importlib.import_module(name)"
-    printed("-c", code, PYTHONPATH=paths)
+    printed("-c", code, PYTHONPATH=PATHS)
+
+
+def test_the_word_count_has_a_topology_for_each_workload() -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from word_count_topology import word_count, word_count_of_files\n"
+        "from workloads import WORKLOADS\n"
+        "for workload in WORKLOADS:\n"
+        "    for topology in word_count, word_count_of_files:\n"
+        "        topology(workload, Path('text'), Path('out'), 2)"
+    )
+    printed("-c", code, PYTHONPATH=PATHS)
 
 
 @pytest.mark.thorough

@@ -65,7 +65,7 @@ def test_the_locks_name_no_registry_and_hold_every_direct_dependency() -> None:
     locks = {path.name: path.read_text() for path in (CHECKOUT / "requirements").glob("*.txt")}
     assert set(locks) == {
         *("build.txt", "dev.txt", "runtime.txt", "extras.txt", "dist.txt", "debian_python.txt", "docs.txt"),
-        *("java.txt", "moto.txt", "other_systems.txt", "flink.txt"),
+        *("java.txt", "moto.txt", "other_systems.txt", "bytewax.txt", "flink.txt"),
     }
     assert [name for name, lock in locks.items() if "://" in lock] == []
     assert all(f"\n{name}==" in locks["dev.txt"] for name in ("pyspark", "pyarrow", "redis", "pytest", "mypy"))

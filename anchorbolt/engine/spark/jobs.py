@@ -8,8 +8,9 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from uuid import uuid4
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import AddingAccumulatorParam
@@ -34,6 +35,8 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _CLOSE_S = 5.0
 """How long the end of a run waits until its workers have closed their instances."""
+
+_CANCEL_S = 0.2
 
 _CANCELLED = re.compile(r"cancelled part of cancelled job group")
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
@@ -123,6 +126,29 @@ class RoundJobs:
             yield
         finally:
             self._session.sparkContext.setLocalProperty(name, None)  # type: ignore[arg-type]
+
+    @contextmanager
+    def unless_failed(self, done: Future[None]) -> Iterator[None]:
+        """Cancel this thread's jobs as soon as `done` gets an error."""
+        context, tag, has_ended = self._session.sparkContext, f"anchorbolt-{uuid4().hex}", threading.Event()
+
+        def cancel() -> None:
+            with suppress(PySparkException, Py4JError, OSError, AttributeError):  # Spark was stopped
+                while not has_ended.is_set():  # more than once: the job may not have begun
+                    context.cancelJobsWithTag(tag)
+                    has_ended.wait(_CANCEL_S)
+
+        def cancel_later(done: Future[None]) -> None:
+            if done.exception() is not None:
+                threading.Thread(target=cancel, name="anchorbolt-cancel", daemon=True).start()
+
+        context.addJobTag(tag)
+        done.add_done_callback(cancel_later)
+        try:
+            yield
+        finally:
+            has_ended.set()
+            context.removeJobTag(tag)
 
     def progress(self) -> StageProgress:
         """Return the progress of the last job for bolts. A task that Spark has run twice counts once."""

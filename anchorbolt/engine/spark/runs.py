@@ -16,23 +16,30 @@ class LiveRuns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ids: set[str] = set()
+        self._needs: dict[str, tuple[int, int]] = {}
         self._begun = 0
 
-    def begin(self, run_id: str) -> None:
+    def begin(self, run_id: str, workers: int = 0, others: int = 1) -> None:
+        """Note that a run has begun, the task slots that its workers hold, and those that its other jobs need."""
         with self._lock:
-            self._ids.add(run_id)
+            self._needs[run_id] = workers, others
             self._begun += 1
 
     def end(self, run_id: str) -> None:
         """Note that a run has ended; do nothing if it has never begun."""
         with self._lock:
-            self._ids.discard(run_id)
+            self._needs.pop(run_id, None)
+
+    def needs(self) -> tuple[int, int]:
+        """Return the slots that the workers of all runs hold, and the slots for jobs, which the runs share."""
+        with self._lock:
+            needs = [(0, 0), *self._needs.values()]
+        return sum(workers for workers, _ in needs), max(others for _, others in needs)
 
     def __str__(self) -> str:
         """Return the text for the workers."""
         with self._lock:
-            return " ".join([str(self._begun), *sorted(self._ids)])
+            return " ".join([str(self._begun), *sorted(self._needs)])
 
 
 live_runs = LiveRuns()

@@ -31,9 +31,10 @@ _POLL_S = 1.0
 _SILENT_S = 5.0  # at least: a worker tells each second that it is there
 _OTHERS_S = 1.0  # how long a worker that cannot reach another one may be the first to say so
 
-Feed = Callable[[int, Table], tuple[Mapping[tuple[int, Slot], int], list[bytes]]]
+Feed = Callable[[int, Table, "Future[None]"], tuple[Mapping[tuple[int, Slot], int], list[bytes]]]
 """Runs the tasks of stream spouts, which send their blobs to the workers of the table under the round's number.
 
+If the future gets an error, the round has failed: the call then gives up, and raises `WaveFailed`.
 Returns the number of blobs sent by level and worker, and the reports.
 """
 
@@ -189,7 +190,12 @@ class Fleet:
         reports: list[bytes] = []
         try:
             if feed is not None:
-                sent, reports = feed(number, table)
+                try:
+                    sent, reports = feed(number, table, running.done)
+                except WaveFailed:
+                    if running.done.done():  # the reason why the call has failed
+                        running.done.result()
+                    raise
                 with self._lock:
                     self._tell_expected(number, running.progress.feed_ended(sent))
                     self._end_if_done(number, running)

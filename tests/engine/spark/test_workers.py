@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,11 +19,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt
+from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import SparkCluster, WaveReport
 from anchorbolt.engine.spark.intake.server import CallServer
+from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.runs import KnownRuns, LiveRuns
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
+from anchorbolt.engine.spark.workers import hosts
+from anchorbolt.errors import ConfigError, WaveFailed
+from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.serialization import pack
 from anchorbolt.spouts import StreamSpout
+from anchorbolt.state_backends.contract import Fence
+from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.cli.command import wait_until
 from tests.engine.jobs import (
     CountWords,
@@ -31,9 +40,11 @@ from tests.engine.jobs import (
     StatefulBolt,
     Total,
     chain,
+    feeder,
     kept_in,
     one_bolt,
     text_spout,
+    word_count,
     write_lines,
 )
 from tests.engine.spark.test_spark_cluster import conf_in
@@ -113,6 +124,41 @@ def test_a_late_task_of_an_ended_run_keeps_its_own_and_the_next_task_drops_it() 
     driver.end("a")
     assert worker.ended("a", late, []) == []
     assert worker.ended("b", str(driver), ["a"]) == ["a"]
+
+
+def test_runs_with_workers_get_their_slots_or_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = LiveRuns()
+    monkeypatch.setattr(hosts, "live_runs", runs)
+    session = Mock(sparkContext=Mock(defaultParallelism=4, master="local[4]", getConf=dict))
+    hosts.check_slots(session, 4, 0)
+    runs.begin("a", workers=2, others=1)
+    hosts.check_slots(session, 1, 1)
+    with pytest.raises(ConfigError, match=r"has 4, of which .* hold 2\. Set it to at most 1, .*'local\[5\]'"):
+        hosts.check_slots(session, 2, 0)
+    runs.end("a")
+    hosts.check_slots(session, 3, 1)
+
+
+def sleeping(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    time.sleep(600)
+    yield from batches
+
+
+def test_a_job_is_cancelled_when_its_round_fails(spark: SparkSession, tmp_path: Path) -> None:
+    plan = prepare_plan(word_count(feeder()), {}, memory=MemoryStateProvider(), location="nowhere")
+    done: Future[None] = Future()
+    tracker, frame = spark.sparkContext.statusTracker(), spark.range(1).mapInArrow(sleeping, ENVELOPE_SCHEMA)
+
+    def fail_when_it_runs() -> None:
+        wait_until(lambda: bool(tracker.getActiveJobsIds()), "a job", 60)
+        done.set_exception(WaveFailed("a worker was lost", txid=1))
+
+    with closing(RoundJobs(spark, plan, b"")) as jobs, ThreadPoolExecutor(1) as pool:
+        failing = pool.submit(fail_when_it_runs)
+        with pytest.raises(WaveFailed, match="cancel"), jobs.unless_failed(done):
+            jobs.rows("read the source", frame, Round(1, Fence(1, 1)), [])
+        failing.result()
+    assert len(spark.sparkContext.getJobTags()) == 0
 
 
 def test_the_end_of_a_run_that_never_began_changes_nothing() -> None:

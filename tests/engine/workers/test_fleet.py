@@ -2,8 +2,9 @@
 
 import select
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,7 +15,7 @@ from anchorbolt.engine.workers.fleet import Fleet
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.links import Link, Secret, connect
 from anchorbolt.engine.workers.worker_rounds import FEED
-from anchorbolt.errors import InfrastructureLost
+from anchorbolt.errors import InfrastructureLost, WaveFailed
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.serialization import pack
 from anchorbolt.state_backends.contract import Fence
@@ -79,3 +80,16 @@ def test_a_lost_connection_fails_all_rounds_that_it_may_have_carried(
         assert not any(rounds[number].done() for number in others)
         for number in others:
             worker.lose(number, 0)
+
+
+def test_the_tasks_of_stream_spouts_are_given_up_when_their_round_has_failed(fleet: Fleet) -> None:
+    def feed(number: int, table: Any, done: Future[None]) -> Any:
+        assert isinstance(done.exception(DEADLINE_S), Exception)
+        raise WaveFailed("its job was cancelled", txid=1)
+
+    worker = Played(fleet)
+    with closing(worker.link), ThreadPoolExecutor(1) as pool:
+        run = pool.submit(fleet.run, 0, Round(1, Fence(1, 1)), {0: []}, feed)
+        worker.lose(worker.round(), 0)
+        with pytest.raises(InfrastructureLost, match="simulated"):
+            run.result(DEADLINE_S)

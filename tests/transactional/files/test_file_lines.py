@@ -42,7 +42,6 @@ def test_each_line_is_emitted_once_and_again_in_each_try(
 ) -> None:
     with TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_lines, "_CHUNK", chunk)
-        patch.setattr(file_lines, "_SMALL_CHUNK", chunk)
         for number, content in enumerate(files):
             write(Path(name), f"{number}", content, 1000 + number // 2)
         spout = FilesTransactionalSpout(name, take_files=take_files, take_bytes=take_bytes, decode=False)
@@ -107,10 +106,10 @@ def test_a_file_that_is_cut_while_it_is_read_is_refused(
 ) -> None:
     monkeypatch.setattr(file_lines, "_CHUNK", 1 << 16)
     path = write(tmp_path, "a.txt", "line\n" * 100_000, 1000)
-    lines = file_lines.text_lines(tmp_path, Part("a.txt", 1000 * 10**9, 500_000, begin, 500_000))
+    lines = file_lines.lines_of(str(tmp_path), Part(1000 * 10**9, "a.txt", 500_000, begin, 500_000), True)
     next(lines)
     os.truncate(path, 100_000)
-    with pytest.raises(StateRegressed, match=r"had 500,000 bytes of .*, and now has 100,000 bytes"):
+    with pytest.raises(StateRegressed, match=r"had 500,000 bytes of .*, and now there is 100,000 bytes"):
         list(lines)
 
 
@@ -128,7 +127,11 @@ def touch(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [(remove, "is gone before"), (shorten, "had 4 bytes of @1000.0{9}, and now has 2 bytes"), (touch, "has changed")],
+    [
+        (remove, "is gone before"),
+        (shorten, "had 4 bytes of @1000.0{9}, and now there is 2 bytes"),
+        (touch, "has changed"),
+    ],
 )
 def test_a_file_that_changed_between_two_tries_is_refused_until_it_is_back(
     tmp_path: Path, change: Any, message: str
@@ -151,7 +154,7 @@ def test_a_directory_that_is_not_on_an_executor_is_reported(tmp_path: Path) -> N
     run = Running(FilesTransactionalSpout(directory))
     metadata = run.begin()
     directory.rename(tmp_path / "away")
-    with pytest.raises(SourceUnavailable, match=r"does not exist on .* Mount it at the same path"):
+    with pytest.raises(SourceUnavailable, match=r"cannot be read on .* Mount its directory at the same path"):
         run.emit(metadata)
 
 
@@ -160,9 +163,9 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path, monkeypatch: pyt
     run = Running(FilesTransactionalSpout(tmp_path))
     metadata = run.begin()
 
-    def refused(path: Path, mode: str) -> Any:
+    def refused(path: str, mode: str) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refused)
+    monkeypatch.setattr(file_lines, "open", refused, raising=False)
     with pytest.raises(SourceUnavailable, match=r"a\.txt' cannot be read on .*: Permission denied"):
         run.emit(metadata)

@@ -21,6 +21,7 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.spark.intake.client import IntakeAddress
 from anchorbolt.engine.spark.job_failures import cause_in, failure_in
 from anchorbolt.engine.spark.remote import RemoteWorker
+from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.workers.entry import Argument
 from anchorbolt.engine.workers.links import Address
 from anchorbolt.engine.workers.rounds import Slot
@@ -39,25 +40,28 @@ _EXECUTORS_S = 15.0  # how long the executors of a cluster may take to come
 
 
 def check_slots(session: SparkSession, workers: int, others: int) -> None:
-    """Raise `ConfigError` if Spark cannot run all workers and `others` tasks beside them.
+    """Raise `ConfigError` if Spark cannot run all workers and `others` tasks beside them, and this driver's other runs.
 
     On a cluster, wait a while for its executors. With dynamic allocation, Spark asks for as many as it needs.
     """
     context = session.sparkContext
     if context.getConf().get("spark.dynamicAllocation.enabled") == "true":
         return
+    held, shared = live_runs.needs()
+    others = max(others, shared)
     until = time.monotonic() + (0.0 if (context.master or "").startswith("local") else _EXECUTORS_S)
-    while (slots := context.defaultParallelism) < workers + others:
+    while (slots := context.defaultParallelism) < held + workers + others:
         if time.monotonic() >= until:
             break
         time.sleep(_POLL_S)
     else:
         return
     beside = " and at least one for the jobs beside them, which read the sources or write the sinks" if others else ""
+    beside_runs = f", of which the workers of other runs in this driver hold {held}" if held else ""
     raise ConfigError(
-        f"topology.workers is {workers}, which needs {workers} task slots{beside}, but Spark has {slots}. Set it to at "
-        f"most {max(0, slots - others)}, or give Spark more cores: --master 'local[{workers + others}]', or more "
-        "executors.",
+        f"topology.workers is {workers}, which needs {workers} task slots{beside}, but Spark has {slots}{beside_runs}. "
+        f"Set it to at most {max(0, slots - held - others)}, or give Spark more cores: --master "
+        f"'local[{held + workers + others}]', or more executors.",
         key="topology.workers",
     )
 

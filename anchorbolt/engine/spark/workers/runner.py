@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
@@ -63,7 +64,8 @@ class WorkersRunner:
         self._phase, self._plan = len(plans) - 1, plans[-1]
         spout = plan.graph.batch_spout and plan.graph.batch_spout.spout
         uses_jobs = plan.graph.stream_spouts or plan.sinks or isinstance(spout, SparkTransactionalSpout)
-        check_slots(session, self.slots, 1 if uses_jobs else 0)
+        others = 1 if uses_jobs else 0
+        check_slots(session, self.slots, others)
         self.processing: WorkersProcessing | None = None
         pickled = plan.pickled()
         known = known_sources(plan, folder) if plan.graph.stream_spouts else None
@@ -92,7 +94,7 @@ class WorkersRunner:
             *([] if self._query is None else [self._query]),
             *([] if self.spouts is None else self.spouts.sources),
         ]
-        live_runs.begin(plan.run_id)
+        live_runs.begin(plan.run_id, self.slots, others)
         if self.processing is None:
             self._fleet.start()
 
@@ -202,21 +204,21 @@ class WorkersProcessing:
         return _reports(self._fleet.run(_PROCESSING, current, sources, feed, cancellation.call), current)
 
     def _fed(
-        self, frame: DataFrame, current: Round, number: int, table: Table
+        self, frame: DataFrame, current: Round, number: int, table: Table, done: Future[None]
     ) -> tuple[Mapping[tuple[int, Slot], int], list[bytes]]:
         jobs = RoundJobs(self.session, self._plan, self._pickled)
         try:
             with in_pool(self.session, "anchorbolt-processing"):
-                return fed(jobs, frame, current, number, table)
+                return fed(jobs, frame, current, number, table, done)
         finally:
             jobs.close()
 
 
 def fed(
-    jobs: RoundJobs, frame: DataFrame, current: Round, number: int, table: Table
+    jobs: RoundJobs, frame: DataFrame, current: Round, number: int, table: Table, done: Future[None]
 ) -> tuple[Mapping[tuple[int, Slot], int], list[bytes]]:
     """Run the job of a stream spout's tasks, see `anchorbolt.engine.workers.fleet.Feed`."""
-    with jobs.local_property(WORKERS_PROPERTY, table_to_text(number, table)):
+    with jobs.local_property(WORKERS_PROPERTY, table_to_text(number, table)), jobs.unless_failed(done):
         rows = list(jobs.rows("read the source", frame, current, []))
     sent: dict[tuple[int, Slot], int] = {}
     for row in rows:
