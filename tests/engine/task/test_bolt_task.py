@@ -121,14 +121,13 @@ def test_a_bolt_that_emits_much_for_each_tuple_sends_it_while_it_executes_a_blob
     builder.set_bolt("count", CountWords()).fields_grouping("split", "word")
     conf = {"topology.transfer.blob.bytes": 10_000}
     plan = prepare_plan(builder.create_topology("copies"), conf, memory=MemoryStateProvider(), location=str(tmp_path))
-    current, task, registry = Round(0, Fence(1, 1)), ("split", 0), InstanceRegistry()
-    run = BoltTask(plan, task, current, registry, FIRST)
+    run = BoltTask(plan, ("split", 0), Round(0, Fence(1, 1)), InstanceRegistry(), FIRST)
+    assert run._instance is not None
     waiting: list[int] = []  # bytes that were sent together
     for number in range(2):
         message = TuplesMessage(("words", 0), 0, FIRST, number, "default", 1000, [["w" * 100] * 1000])
         for envelope in run.receive(encode_message(message)):
-            emitter = registry.obtain(plan, task, current).emitter
-            waiting.append(emitter.bytes_out - sum(waiting))
+            waiting.append(run._instance.emitter.bytes_out - sum(waiting))
             assert len(envelope.payload) <= 60_000
     assert run.report.tuples_in == 2000
     assert sum(waiting) > 100 * 1000 * 2000
