@@ -25,7 +25,7 @@ SMALL = {"topology.worker.buffer.mb": 1, "topology.enable.message.timeouts": Fal
 
 
 class Blobs(BasicBolt):
-    """Emits many large values for each tuple. A task holds in memory what it emits for its part of a wave."""
+    """Emits many large values for each tuple."""
 
     fields = ("key", "value")
 
@@ -120,7 +120,6 @@ def total(run: StartedRun) -> int:
 @pytest.mark.thorough
 @pytest.mark.parametrize("one_key", [False, True])
 def test_workers_that_flood_each_other_need_no_more_memory_for_a_larger_wave(tmp_path: Path, one_key: bool) -> None:
-    """How much they need depends on what a bolt emits for one blob of its input, which Spark's tasks hold, too."""
     spout, marks = FedSpout(str(tmp_path)), Marks(tmp_path)
     topology = flooding(spout, marks, VALUES, SlowTotal(), one_key=one_key)
     peaks, fed = [], 0
@@ -137,12 +136,13 @@ def test_workers_that_flood_each_other_need_no_more_memory_for_a_larger_wave(tmp
         run.stop()
         assert total(run) == VALUES * COPIES * fed
     assert peak.spilled > 100
-    assert peaks[1] - peaks[0] < 200  # of 625 MB that go through each level
+    assert peaks[0] < 160  # 80 of them for modules that the first wave loads
+    assert peaks[1] - peaks[0] < 40  # of 625 MB that go through each level
 
 
 @pytest.mark.thorough
 def test_a_call_that_is_longer_than_a_dead_peer_is_waited_for_does_not_end_the_connections(tmp_path: Path) -> None:
-    """The worker in the call takes no bytes for more than `links._DEAD_S`, but it is alive."""
+    """The worker in the call takes no bytes for longer than a machine may stay silent, but its machine answers."""
     spout, marks, messages = FedSpout(str(tmp_path)), Marks(tmp_path), 100
     with started(flooding(spout, marks, VALUES, Total()), tmp_path, until_empty=False, conf=SMALL) as run:
         before = run.wait_for_workers()
