@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, TopologyError
@@ -15,10 +15,10 @@ _log = logging.getLogger("anchorbolt.bolts")
 
 _FIRST_CAPACITY = 512
 _FIRST_LOOK, _NEXT_LOOK = 32, 1024  # rows in a buffer until its size is estimated, and at most until the next estimate
-_SAMPLE = 8  # rows
-_SIZED, _CONTAINERS = frozenset((str, bytes)), frozenset((tuple, list, dict))
-_VALUE = 8  # bytes, at least
-_DEEPEST = 4
+_SAMPLE = 4  # rows
+_CONTAINERS = frozenset((tuple, list, dict))
+_DEEPEST = 4  # containers in a value
+_OTHER = 8  # bytes of any other value
 
 FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
 CheckRow = Callable[[str, Any], None]
@@ -242,12 +242,12 @@ class OutputCollector:
         rows, size = self._estimates.get(stream, (0, 0))
         added = len(buffer) - rows
         sample = buffer[rows :: max(1, added // _SAMPLE)]
-        size += sum(map(_size, sample)) * added // len(sample)
+        size += _size(sample, 1 + _DEEPEST) * added // len(sample)
         if size >= self.most_bytes:
             return True
         self._estimates[stream] = len(buffer), size
         if self._check is None:
-            self._capacity[stream] = min(self._wanted[stream], len(buffer) + min(len(buffer), _NEXT_LOOK))
+            self._capacity[stream] = min(self._wanted[stream], len(buffer) + min(3 * len(buffer), _NEXT_LOOK))
         return False
 
     def _set_capacity(self, stream: str) -> None:
@@ -342,13 +342,15 @@ class BasicOutputCollector:
         self._collector.report_error(error)
 
 
-def _size(values: Any, depth: int = _DEEPEST) -> int:
-    """Estimate the bytes of a row, of a direct stream's `(task id, values)`, or of a value that holds others."""
-    size = _VALUE * len(values)
+def _size(values: Iterable[Any], depth: int) -> int:
+    """Estimate the bytes of rows, or of values that hold others; a row of a direct stream is `(task id, values)`."""
+    size = 0
     for value in values:
         kind = type(value)
-        if kind in _SIZED:
+        if kind is str or kind is bytes:
             size += len(value)
         elif kind in _CONTAINERS and depth:  # a list may hold itself: it is refused when it is sent
             size += _size(value.values() if kind is dict else value, depth - 1)
+        else:
+            size += _OTHER
     return size
