@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, TopologyError
@@ -10,15 +10,12 @@ from anchorbolt.streams.calls import Gate
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration, not_a_row, wrong_stream, wrong_width
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import described, shortened
+from anchorbolt.util.sizes import estimated_bytes
 
 _log = logging.getLogger("anchorbolt.bolts")
 
 _FIRST_CAPACITY = 512
 _FIRST_LOOK, _NEXT_LOOK = 32, 1024  # rows in a buffer until its size is estimated, and at most until the next estimate
-_SAMPLE = 4  # rows
-_CONTAINERS = frozenset((tuple, list, dict))
-_DEEPEST = 4  # containers in a value
-_OTHER = 8  # bytes of any other value
 
 FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
 CheckRow = Callable[[str, Any], None]
@@ -235,14 +232,9 @@ class OutputCollector:
             self._send_all(stream, buffer)
 
     def _is_large(self, stream: str, buffer: list[Any]) -> bool:
-        """Return whether a buffer has about `most_bytes`; if not, set when to look again.
-
-        The size of a few rows stands for that of all rows since the last look.
-        """
+        """Return whether a buffer has about `most_bytes`; if not, set when to look again."""
         rows, size = self._estimates.get(stream, (0, 0))
-        added = len(buffer) - rows
-        sample = buffer[rows :: max(1, added // _SAMPLE)]
-        size += _size(sample, 1 + _DEEPEST) * added // len(sample)
+        size += estimated_bytes(buffer, rows)
         if size >= self.most_bytes:
             return True
         self._estimates[stream] = len(buffer), size
@@ -340,17 +332,3 @@ class BasicOutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple, and count it in the wave's report."""
         self._collector.report_error(error)
-
-
-def _size(values: Iterable[Any], depth: int) -> int:
-    """Estimate the bytes of rows, or of values that hold others; a row of a direct stream is `(task id, values)`."""
-    size = 0
-    for value in values:
-        kind = type(value)
-        if kind is str or kind is bytes:
-            size += len(value)
-        elif kind in _CONTAINERS and depth:  # a list may hold itself: it is refused when it is sent
-            size += _size(value.values() if kind is dict else value, depth - 1)
-        else:
-            size += _OTHER
-    return size
