@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,16 +134,21 @@ def test_full_buffers_between_all_processes_neither_fail_a_round_nor_grow(flood:
                 with flood.fleet._lock:
                     flood.fleet._tell(slot, Frame(Kind.EXPECT, UNKNOWN, payload=b"\xc6" + bytes(FRAME)))
             assert link.bytes_waiting > 0
-            feeds = [each for address, each in feed_module._links.items() if address.port]
-            wait_until(lambda: any(each.bytes_waiting for each in feeds), "a full buffer of the spout", PATIENCE_S)
-            other = 1 - slot
+            feeds = feed_module._links
+            wait_until(
+                lambda: any(each.bytes_waiting for each in list(feeds.values())),
+                "a full buffer of the spout",
+                PATIENCE_S,
+            )
+            pulses: list[Sequence[Any]] = []  # of the other worker, one a second
 
-            def has_stopped(seen: list[tuple[int, int]] = []) -> bool:  # noqa: B006 - kept between the calls
-                figures = flood.fleet.figures()[other]
-                seen.append((figures.sent_bytes.get(slot, 0), figures.spilled_bytes))
-                return len(seen) > 30 and len(set(seen[-30:])) == 1 and seen[-1][0] > 0
+            def has_stopped() -> bool:
+                pulse = flood.fleet._workers[1 - slot].pulse
+                if not pulses or pulse is not pulses[-1]:
+                    pulses.append(pulse)
+                return len(pulses) > 2 and pulses[-1] == pulses[-2]
 
-            wait_until(has_stopped, "a full buffer of the other worker", PATIENCE_S)
+            wait_until(has_stopped, "full buffers of the other worker", PATIENCE_S)
             look()
             assert not running.done()
         finally:
