@@ -10,10 +10,12 @@ from anchorbolt.streams.calls import Gate
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration, not_a_row, wrong_stream, wrong_width
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import described, shortened
+from anchorbolt.util.sizes import estimated_bytes
 
 _log = logging.getLogger("anchorbolt.bolts")
 
 _FIRST_CAPACITY = 512
+_FIRST_LOOK, _NEXT_LOOK = 32, 1024  # rows in a buffer until its size is estimated, and at most until the next estimate
 
 FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
 CheckRow = Callable[[str, Any], None]
@@ -34,6 +36,9 @@ class OutputCollector:
 
     accepts: type[Tuple] = Tuple
     """The class of the tuples that the task receives."""
+
+    most_bytes = 4 << 20
+    """About so many bytes of rows make a buffer full. Set by the engine."""
 
     def __init__(
         self,
@@ -68,8 +73,10 @@ class OutputCollector:
         self._buffers, self._direct = gate.buffers  # or `gate.checked_buffers`
         self.basic: BasicOutputCollector | None = None  # the collector that a basic bolt calls instead
         self._accepted: type[Tuple] | None = self.accepts  # the class that `ack` accepts without a check
-        self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)  # 0 in a round that checks each emit
-        self._wanted = dict(self._capacity)  # number of rows for the next buffer
+        # Rows in the buffer until `_send` is called: 0 in a round that checks each emit.
+        self._capacity = dict.fromkeys(streams, _FIRST_LOOK)
+        self._wanted = dict.fromkeys(streams, _FIRST_CAPACITY)  # number of rows for the next buffer
+        self._estimates: dict[str, tuple[int, int]] = {}  # of buffers: rows, and about how many bytes they have
         self._check: CheckRow | None = None
         self.refused_late: Exception | None = None  # the error of a refused buffer of this wave; for the engine
         self.failed_tuple: Tuple | None = None  # the first tuple that the bolt failed in this wave; for the engine
@@ -202,7 +209,9 @@ class OutputCollector:
                 buffer.clear()
         if check is not self._check:  # no work in an ordinary wave
             self._check = check
-            self._capacity.update(self._wanted if check is None else dict.fromkeys(self._wanted, 0))
+            self._estimates.update(dict.fromkeys(self._streams, (0, 0)))
+        for stream in list(self._estimates):
+            self._set_capacity(stream)
         self.refused_late = None
         self.failed_tuple = None
         self.emitted = 0
@@ -211,7 +220,7 @@ class OutputCollector:
         self.failures_reported = 0
 
     def _send(self, stream: str, buffer: list[Any]) -> None:
-        """Send a full buffer. In a round with checks, called after each emit: check that row first."""
+        """Send a buffer if it is full. In a round with checks, called after each emit: check that row first."""
         if self._check is not None:
             try:
                 self._check_width([buffer[-1][1]] if stream in self._gate.buffers[1] else buffer[-1:], stream)
@@ -219,9 +228,24 @@ class OutputCollector:
             except BaseException:
                 self._drop_last(stream, buffer)
                 raise
-            if len(buffer) < self._wanted[stream]:
-                return
-        self._send_all(stream, buffer)
+        if len(buffer) >= self._wanted[stream] or self._is_large(stream, buffer):
+            self._send_all(stream, buffer)
+
+    def _is_large(self, stream: str, buffer: list[Any]) -> bool:
+        """Return whether a buffer has about `most_bytes`; if not, set when to look again."""
+        rows, size = self._estimates.get(stream, (0, 0))
+        size += estimated_bytes(buffer, rows)
+        if size >= self.most_bytes:
+            return True
+        self._estimates[stream] = len(buffer), size
+        if self._check is None:
+            self._capacity[stream] = min(self._wanted[stream], len(buffer) + min(3 * len(buffer), _NEXT_LOOK))
+        return False
+
+    def _set_capacity(self, stream: str) -> None:
+        """Prepare an empty buffer."""
+        self._estimates.pop(stream, None)
+        self._capacity[stream] = 0 if self._check is not None else min(_FIRST_LOOK, self._wanted[stream])
 
     def _drop_last(self, stream: str, buffer: list[Any]) -> None:
         buffer.pop()
@@ -232,14 +256,14 @@ class OutputCollector:
         try:
             self._check_width([row for _, row in rows] if stream in self._gate.buffers[1] else rows, stream)
             self.emitted += len(rows)
-            capacity = self._wanted[stream] = self._deliver(stream, rows)
+            self._wanted[stream] = self._deliver(stream, rows)
         except Exception as error:
             if isinstance(error, AnchorboltError):
                 error.found_late = True
             self.refused_late = self.refused_late or error
             raise
-        if self._check is None:
-            self._capacity[stream] = capacity
+        finally:
+            self._set_capacity(stream)
 
     def _check_width(self, values: list[Any], stream: str) -> None:
         width = len(self._streams[stream].fields)

@@ -90,6 +90,11 @@ class Settings(Checked):
             )
 
     @property
+    def most_buffer_bytes(self) -> int:
+        """How many bytes of emitted tuples wait in one buffer of a task, and how many of full blobs; both about."""
+        return 4 * self.blob_bytes
+
+    @property
     def tree_timeout_secs(self) -> int | None:
         """How long a tuple tree may stay open after its wave; None means no limit."""
         return self.message_timeout_secs if self.message_timeouts else None

@@ -40,14 +40,71 @@ def test_buffers_are_sent_when_they_are_full_and_at_the_end_of_a_wave() -> None:
     assert emits.emitted == 517
 
 
+class Largest(Sent):
+    """Asks for buffers without an end; keeps how many rows each had."""
+
+    def flush(self, stream: str, rows: list[Any]) -> int:
+        super().flush(stream, [len(rows)])
+        return 1 << 20
+
+    @property
+    def rows(self) -> list[int]:
+        return [size for _, [size] in self]
+
+
+LARGE: dict[str, Any] = {"bytes": b"x" * 1000, "text": "x" * 1000, "list": ["x" * 500] * 2, "dict": {1: ["x" * 1000]}}
+
+
+@pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
+def test_a_buffer_of_large_values_is_sent_before_it_has_as_many_rows_as_wanted(value: Any) -> None:
+    sent = Largest()
+    emits = collector(sent)
+    emits.most_bytes = 100_000
+    for _ in range(3):
+        for number in range(600):
+            emits.emit((value, number))
+        emits.flush()
+    assert sum(sent.rows) == 1800
+    assert max(sent.rows) <= 128
+
+
+def test_values_that_become_larger_do_not_fill_the_buffer_that_small_ones_had() -> None:
+    sent = Largest()
+    emits = collector(sent)
+    emits.most_bytes = 1_000_000
+    for number in range(20_000):
+        emits.emit(("a", number))
+    assert sent.rows == [512]
+    for number in range(3000):
+        emits.emit(("x" * 1000, number))
+    emits.emit_direct(7, ("c",), stream="to-task")
+    emits.flush()
+    assert max(sent.rows[2:-1]) <= 2048
+
+
+def test_a_list_that_holds_itself_is_refused_only_when_it_is_sent() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    emits = collector(sent := Largest())
+    for number in range(100):
+        emits.emit((endless, number))
+    emits.flush()
+    assert sent.rows == [100]
+
+
 def test_a_new_wave_starts_with_empty_buffers() -> None:
     sent = Sent()
     emits = collector(sent)
-    emits.emit(("a", 1))
+    for _ in range(100):
+        emits.emit(("a" * 1_000, 1))
     emits.begin()
     emits.flush()
     assert sent == []
     assert emits.emitted == 0
+    emits.most_bytes = 90_000
+    for _ in range(64):
+        emits.emit(("a" * 1_000, 1))
+    assert sent == [], "the size of the dropped rows does not count"
 
 
 REFUSED: dict[str, tuple[Callable[[Any], object], str]] = {

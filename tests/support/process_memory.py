@@ -5,13 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def memory_mb(pid: int | str = "self") -> float:
-    """Return the resident memory of a process; 0 if it is gone."""
+def memory_mb(pid: int | str = "self", *, peak: bool = False) -> float:
+    """Return the resident memory of a process, or the most that it ever had; 0 if it is gone."""
+    name = "VmHWM:" if peak else "VmRSS:"
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), 0.0)
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(name)), 0.0)
 
 
 def _children(pid: int) -> list[int]:

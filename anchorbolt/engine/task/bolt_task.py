@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _Sent = TuplesMessage | ContributionMessage
 
 _TUPLES_PER_SEND = 2048
-"""The task sends the emitted tuples at the latest after executing this many tuples."""
+"""The task sends the emitted tuples at the latest after executing this many tuples; sooner if they are large."""
 
 
 def run_bolt_task(
@@ -148,7 +148,7 @@ class BoltTask:
             self._fail(error)
 
     def _execute_and_send(self, message: TuplesMessage, instance: Instance) -> Iterator[Envelope]:
-        for _ in self._execute(message, instance.bolt):
+        for _ in self._execute(message, instance):
             reach(FaultPoint.TASK_EXECUTED)
             yield from instance.emitter.take()
 
@@ -225,8 +225,8 @@ class BoltTask:
             self._received[source] = expected
             yield ready
 
-    def _execute(self, message: TuplesMessage, bolt: WrappedBolt) -> Iterator[None]:
-        header = self._header(message)
+    def _execute(self, message: TuplesMessage, instance: Instance) -> Iterator[None]:
+        bolt, header = instance.bolt, self._header(message)
         lineage = None if message.lineage is None else _lineage(message)
         columns = message.columns
         if self._round.batch is not None:
@@ -238,11 +238,25 @@ class BoltTask:
         report.tuples_from[source] = report.tuples_from.get(source, 0) + message.size
         started = perf_counter()
         bolt.prefetch(whole)
-        for part in _parts(whole):
+        for part in self._portions(whole, instance):
             bolt.execute(part)
             report.execute_ms += (perf_counter() - started) * 1000
             yield
             started = perf_counter()
+
+    def _portions(self, whole: TupleBatch, instance: Instance) -> Iterator[TupleBatch]:
+        """Yield a blob's tuples in portions; the task sends after each. They are small if the bolt emits much."""
+        most, emitter = self._plan.settings.most_buffer_bytes, instance.emitter
+        start = 0
+        while start < whole.size:
+            before, size = emitter.bytes_out, min(instance.portion, whole.size - start)
+            yield whole if size == whole.size else _slice(whole, start, start + size)
+            start += size
+            emitted = emitter.bytes_out - before
+            if emitted > most:
+                instance.portion = max(1, size * most // emitted)
+            elif size == instance.portion:
+                instance.portion = min(2 * size, _TUPLES_PER_SEND)
 
     def _header(self, message: TuplesMessage) -> StreamHeader:
         key = (message.source, message.stream)
@@ -269,13 +283,7 @@ def _lineage(message: TuplesMessage) -> Lineage:
     return Lineage.from_parts(message.lineage, message.size)
 
 
-def _parts(whole: TupleBatch) -> Iterator[TupleBatch]:
-    """Yield a blob's tuples in parts; the task sends after each."""
-    if whole.size <= _TUPLES_PER_SEND:
-        yield whole
-        return
-    for start in range(0, whole.size, _TUPLES_PER_SEND):
-        stop = min(start + _TUPLES_PER_SEND, whole.size)
-        columns = [column[start:stop] for column in whole.columns]
-        lineage = None if whole.lineage is None else whole.lineage[start:stop]
-        yield TupleBatch(whole.header, stop - start, columns, lineage)
+def _slice(whole: TupleBatch, start: int, stop: int) -> TupleBatch:
+    columns = [column[start:stop] for column in whole.columns]
+    lineage = None if whole.lineage is None else whole.lineage[start:stop]
+    return TupleBatch(whole.header, stop - start, columns, lineage)

@@ -96,6 +96,7 @@ class _Emission:
         self._report = report
         self._emitter = emitter
         self._collector = BatchOutputCollector(task[0], plan.wiring.streams[task[0]], self._flush)
+        self._collector.most_bytes = plan.settings.most_buffer_bytes
         self._collector.attempt = current.batch.attempt
         self._collector.begin(emitter.check if current.checks else None)
         kept = registry.emitter(plan, task)

@@ -42,6 +42,9 @@ from anchorbolt.tracking.verdict import Verdict
 if TYPE_CHECKING:
     from anchorbolt.tracking.task_tracker import TaskTracker
 
+FIRST_PORTION = 64
+"""How many tuples a new instance executes before it sends what it has emitted."""
+
 NEVER_CHANGED = Committed(NOTHING_COMMITTED, "")
 """The position of a namespace that no wave has changed."""
 
@@ -55,6 +58,7 @@ class Instance:
     collector: OutputCollector
     emitter: Emitter
     tracker: TaskTracker | None = None  # None if its tuples are not tracked
+    portion: int = FIRST_PORTION  # tuples that it executes before it sends
     attempt: str = ""  # the last attempt that it prepared; empty if it failed since
     fence: Fence = NO_FENCE  # of the round that it was last used in
     txid: int = NOTHING_COMMITTED  # of that round
@@ -73,6 +77,7 @@ class Instance:
         """Start a round; `winner` is the attempt that won the round if COMMIT follows, otherwise empty."""
         self.attempt, self._position = "", None
         self.fence, self.txid = current.fence, current.txid
+        self.collector.most_bytes = plan.settings.most_buffer_bytes
         self.collector.begin(self.emitter.check if current.checks else None)
         self.emitter.begin(attempt)
         if self.tracker is not None:

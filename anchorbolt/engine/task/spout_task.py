@@ -19,6 +19,7 @@ from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.serialization import pack
 from anchorbolt.streams.tuple import TupleHandle
 from anchorbolt.util.messages import described, printable, shortened
+from anchorbolt.util.sizes import fitting
 
 if TYPE_CHECKING:
     from anchorbolt.tracking.sorted_roots import Roots
@@ -94,7 +95,7 @@ def run_spout_task(
     is_sending = False
     try:
         reach(FaultPoint.TASK_BEGUN)
-        capacity = _FIRST_CAPACITY
+        capacity, most = _FIRST_CAPACITY, plan.settings.most_buffer_bytes
         while True:
             started = perf_counter()
             arrived = next(waiting, None)
@@ -131,6 +132,7 @@ def run_spout_task(
             report.tuples_out += len(values)
             start, is_sending = 0, True
             while start < len(values):
+                capacity = fitting(values[start : start + capacity], most)
                 buffer = values[start : start + capacity]
                 capacity = emitter.flush(stream, buffer, items and items[start : start + capacity])
                 start += len(buffer)

@@ -19,6 +19,7 @@ from anchorbolt.engine.workers.frames import HEAD, Frame, Frames, Kind
 HANDSHAKE_S = 10.0
 LONGEST_HELLO = 1 << 16  # bytes
 _CHUNK = 1 << 20
+_MOST = 4 << 20  # bytes that `Link.receive` takes at a time, about
 _BUFFER = 4 << 20
 _NONCE = 32
 _DIGEST = 32
@@ -63,7 +64,6 @@ class Link:
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
         self.socket = connection
-        self._is_encrypted = isinstance(connection, ssl.SSLSocket)
         self.bytes_sent = 0
         self.bytes_waiting = 0
         self._behind = set[Link]() if behind is None else behind
@@ -96,8 +96,12 @@ class Link:
             self._behind.discard(self)
 
     def receive(self) -> list[Frame]:
-        """Return the frames that have arrived. Raises `EOFError` if the other side has ended the connection."""
+        """Return frames that have arrived: not all if they are many, and the system then tells of the link again.
+
+        Raises `EOFError` if the other side has ended the connection.
+        """
         found: list[Frame] = []
+        taken = 0
         while True:
             try:
                 with self._lock:  # one thread at a time may use an encrypted connection
@@ -109,7 +113,11 @@ class Link:
                     return found
                 raise EOFError("within a frame" if self._frames.is_cut else "the connection was ended")
             found += self._frames.add(data)
-            if len(data) < _CHUNK and not self._is_encrypted:  # an encrypted connection may hold more itself
+            taken += len(data)
+            if isinstance(self.socket, ssl.SSLSocket):
+                if taken >= _MOST and not self.socket.pending():  # the system does not tell of what it holds itself
+                    return found
+            elif len(data) < _CHUNK or taken >= _MOST:
                 return found
 
     @property

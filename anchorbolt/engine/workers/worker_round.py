@@ -141,6 +141,7 @@ class WorkerRound:
             if current.batch is not None and current.batch.hand_offs is not None:
                 self._arrivals.inboxes[level].put(partition, _KEPT)
         self._unended = sorted(self._tasks)  # levels
+        self._finished = 0  # tasks of the first of them
 
     @property
     def is_done(self) -> bool:
@@ -220,14 +221,18 @@ class WorkerRound:
         return False
 
     def _finish(self, level: int) -> None:
+        """Finish one task of a level; after the last one, tell the driver."""
         tasks = list(self._tasks[level].values())
-        for task in tasks:
-            at_task(*task, self._round.txid)
-            self._runs_task(task)
-            for envelope in self._runs[task].finish():
-                self._out(envelope)
-        self._unended.pop(0)
-        self._end(level, tasks)
+        task = tasks[self._finished]
+        at_task(*task, self._round.txid)
+        self._runs_task(task)
+        for envelope in self._runs[task].finish():
+            self._out(envelope)
+        self._finished += 1
+        if self._finished == len(tasks):
+            self._finished = 0
+            self._unended.pop(0)
+            self._end(level, tasks)
 
     def _end(self, level: int, tasks: Sequence[TaskKey]) -> None:
         executed = [[*task, self._runs[task].report.tuples_in] for task in tasks]

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from anchorbolt.bolts import BasicOutputCollector
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.bolt_task import BoltTask, run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
     NOTHING,
@@ -24,7 +25,9 @@ from anchorbolt.errors import WaveFailed
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from tests.engine.jobs import feeder, word_count
+from anchorbolt.streams import Tuple
+from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import BasicBolt, CountWords, feeder, word_count, words
 
 FIRST, SECOND = "a" * 32, "b" * 32
 COUNT = ("count", 0)
@@ -99,3 +102,34 @@ def test_the_report_of_an_earlier_round_is_refused() -> None:
     assert [report.task for report in reports_in([envelope(9)], current)] == [("count", 0)]
     with pytest.raises(WaveFailed, match=r"'count', 0.* round 8"):
         reports_in([envelope(9), envelope(8)], current)
+
+
+class Copies(BasicBolt):
+    """Emits each of its words many times."""
+
+    fields = ("word",)
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        for _ in range(1000):
+            collector.emit((tup["word"],))
+
+
+def test_a_bolt_that_emits_much_for_each_tuple_sends_it_while_it_executes_a_blob(tmp_path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", words())
+    builder.set_bolt("split", Copies()).shuffle_grouping("words")
+    builder.set_bolt("count", CountWords()).fields_grouping("split", "word")
+    conf = {"topology.transfer.blob.bytes": 10_000}
+    plan = prepare_plan(builder.create_topology("copies"), conf, memory=MemoryStateProvider(), location=str(tmp_path))
+    run = BoltTask(plan, ("split", 0), Round(0, Fence(1, 1)), InstanceRegistry(), FIRST)
+    assert run._instance is not None
+    waiting: list[int] = []  # bytes that were sent together
+    for number in range(2):
+        message = TuplesMessage(("words", 0), 0, FIRST, number, "default", 1000, [["w" * 100] * 1000])
+        for envelope in run.receive(encode_message(message)):
+            waiting.append(run._instance.emitter.bytes_out - sum(waiting))
+            assert len(envelope.payload) <= 60_000
+    assert run.report.tuples_in == 2000
+    assert sum(waiting) > 100 * 1000 * 2000
+    first = waiting[0]
+    assert max(waiting[1:]) <= 200_000 < first <= 64 * 1000 * 110

@@ -1,6 +1,8 @@
 """A connection never blocks: what cannot be sent at once waits, and its end is noticed."""
 
+import select
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -37,6 +39,27 @@ def test_what_the_other_side_does_not_take_waits_in_order(pair: tuple[Link, Link
     assert found == frames
     assert (sender.bytes_waiting, receiver.is_cut) == (0, False)
     assert receiver.receive() == []
+
+
+def test_a_fast_sender_does_not_make_the_receiver_take_all_at_once(pair: tuple[Link, Link]) -> None:
+    sender, receiver = pair
+    sent = 100
+    ready = select.poll()
+    ready.register(receiver.socket, select.POLLIN)
+
+    def send() -> None:
+        sender.socket.setblocking(True)
+        for _ in range(sent):
+            sender.socket.sendall(Frame(Kind.BLOB, payload=b"x" * 1_000_000).encoded())
+
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    found: list[int] = []
+    while sum(found) < sent:
+        assert ready.poll(30_000)
+        found.append(len(receiver.receive()))
+    thread.join()
+    assert max(found) <= 6
 
 
 def test_the_frames_before_the_end_of_a_connection_still_count(pair: tuple[Link, Link]) -> None:
