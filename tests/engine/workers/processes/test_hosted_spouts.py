@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -193,7 +194,8 @@ def test_pause_and_resume_reach_the_spouts(queue: Queue, tmp_path: Path) -> None
 
 class Breaks(FileSpout):
     def next_tuple(self) -> None:
-        raise ValueError("the queue is broken")
+        if os.listdir(self.folder):
+            raise ValueError("the queue is broken")
 
 
 class DoesNotOpen(FileSpout):
@@ -204,6 +206,7 @@ class DoesNotOpen(FileSpout):
 def test_an_error_of_a_spout_ends_the_run(queue: Queue, tmp_path: Path) -> None:
     topology = spread(Breaks(queue.folder), Marks(tmp_path))
     with started(topology, tmp_path, conf=IN_WORKERS, until_empty=False) as run:
+        queue.feed(1)
         wait_until(lambda: run.handle.status is RunStatus.FAILED, "the failure", PATIENCE_S)
         assert isinstance(run.handle.failure, SpoutError)
         assert run.handle.failure.component == "words"
@@ -223,7 +226,7 @@ def test_what_cannot_work_is_refused_before_the_start(queue: Queue, tmp_path: Pa
         prepare_plan(topology, {**kept_in(tmp_path), **IN_WORKERS, "topology.workers": 0})
     assert refused.value.key == "topology.spouts.in"
     spout = FileSpout(queue.folder)
-    spout.lock = open(__file__)  # type: ignore[attr-defined]  # noqa: SIM115
-    with spout.lock, pytest.raises(TopologyError) as unpicklable:  # type: ignore[attr-defined]
+    spout.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(TopologyError) as unpicklable:
         prepare_plan(counting(spout, Marks(tmp_path)), {**kept_in(tmp_path), **IN_WORKERS})
     assert unpicklable.value.component == "words"
