@@ -7,7 +7,8 @@
 - a stream spout that reads a file of 20 lines a wave: Spark's `triggerExecution`;
 - a rich spout that emits as fast as it can, and a bolt that does nothing: messages/s, taken in, tracked and acked.
 
-Each kind runs as jobs and in two workers in turn, in one process, with a session each. The first waves are left out.
+Each kind runs as jobs and in two workers in turn, in one process, with a session each; rich spouts also in the workers.
+The first waves are left out.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from benchmarks.transactional import Numbers
 from tests.support.stores import settings_of, store_of
 
 _TUPLES = 5
+_IN_WORKERS = -1  # in place of a number of workers: two, with the spout in one of them
 _LINES = 20
 
 Times = list[float]
@@ -121,13 +123,18 @@ def main(
                     acked[workers] += reliable._ACKED[waves // 4 :]
                     console.print(f"round {number + 1}, {workers} workers, {kind}: {median(found):.1f} ms")
                 rates[workers].append(_rate(spark, Path(home) / f"{number}-{workers}-rate", workers, messages))
+                if workers:
+                    directory = Path(home) / f"{number}-{workers}-rate-in"
+                    rates[_IN_WORKERS].append(_rate(spark, directory, workers, messages, "workers"))
                 spark.stop()
     table = Table("p50 / p99 of a wave, ms", "jobs", "2 workers", "ratio")
     for kind in _KINDS:
         table.add_row(kind, *map(_shown, (times[kind, 0], times[kind, 2])), _ratio(times[kind, 0], times[kind, 2]))
     table.add_row("from emit to ack", _shown(acked[0]), _shown(acked[2]), _ratio(acked[0], acked[2]))
     console.print(table)
-    console.print(f"messages/s tracked and acked: jobs {median(rates[0]):,.0f}, 2 workers {median(rates[2]):,.0f}")
+    shown = {"jobs": 0, "2 workers": 2, "with the spout in a worker": _IN_WORKERS}
+    found = ", ".join(f"{name} {median(rates[key]):,.0f}" for name, key in shown.items())
+    console.print(f"messages/s tracked and acked: {found}")
 
 
 def _run(
@@ -161,13 +168,14 @@ def _run(
     return [sum(getattr(report, phase) for phase in phases) for report in reports[first:]]
 
 
-def _rate(spark: SparkSession, directory: Path, workers: int, messages: int) -> float:
+def _rate(spark: SparkSession, directory: Path, workers: int, messages: int, spouts_in: str = "driver") -> float:
     waves: list[tuple[float, int]] = []
     topology = reliable.nothing(GeneratorSpout(["number"], reliable.number_only, count=messages))
     conf = {
         "topology.checkpoint.location": str(directory / "checkpoint"),
         "topology.state.provider.config": {"directory": str(directory / "state")},
         "topology.workers": workers,
+        "topology.spouts.in": spouts_in,
     }
     handle = SparkCluster(spark).submit(
         topology.create_topology("rate"),

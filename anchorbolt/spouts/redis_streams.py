@@ -96,7 +96,8 @@ class RedisStreamsSpout(BaseRichSpout):
             database: Number of the database.
             nodes: Some of the servers of a Redis Cluster, each as `host:port`, instead of host and port.
             username: ACL user; None means the default user.
-            password: Its password. It is part of the spout's pickle, which does not leave the driver.
+            password: Its password. It is part of the spout's pickle, which leaves the driver only if
+                `topology.spouts.in` is `workers`.
             password_env: Instead of `password`, the name of an environment variable of the driver.
             password_file: Instead of `password`, the path of a file on the driver.
             timeout_ms: Time in milliseconds for connecting, and for each read and write of a socket.
