@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 from itertools import compress, groupby, repeat
 from operator import eq
-from typing import Any, Protocol
+from typing import Any
 
 from anchorbolt.spouts.message_ids import AckedMessages, id_key, id_keys, id_of
 from anchorbolt.tracking.settlements import FailedMessage, Settlement
@@ -30,18 +30,6 @@ class Known(Enum):
     IN_FLIGHT = "in flight"
     MOVED = "moved"  # in flight, and another task has emitted it
     ACKED = "acked"  # by a decision
-
-
-class Deliveries(Protocol):
-    """What a spout's task needs of `Redelivery`, which documents the methods."""
-
-    @property
-    def acked(self) -> list[Any]: ...
-    def emit(self, msg_id: Any, task_index: int) -> Known: ...
-    def take_recalled(self, task_index: int) -> list[Any]: ...
-    def pending(self, task_index: int) -> int: ...
-    def finish(self, task_index: int, count: int) -> None: ...
-    def confirm(self, acked: Sequence[Any]) -> None: ...
 
 
 @dataclass(eq=False)

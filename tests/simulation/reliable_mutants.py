@@ -82,7 +82,7 @@ a message in flight is processed again
 a message that a decision has acked is processed again
     tracking.redelivery.emit: key in self._acked -> False
 acks are forgotten before the source knows of them
-    tracking.redelivery.settle: self._acked[key] = entry -> pass
+    tracking.redelivery.settle: self._acked.update(dict.fromkeys(keys, entry)) -> pass
 a decision does not name the acks of earlier ones
     tracking.redelivery.unconfirmed: [entry.messages for entry in self._unconfirmed] -> []
 confirmed acks stay in the record

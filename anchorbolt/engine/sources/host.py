@@ -7,7 +7,20 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.spouts.intake import Chunk
+from anchorbolt.tracking.redelivery import Known
 from anchorbolt.tracking.settlements import FailedMessage
+
+
+class Deliveries(Protocol):
+    """What a spout's task needs of `Redelivery`, which documents the methods."""
+
+    @property
+    def acked(self) -> list[Any]: ...
+    def emit(self, msg_id: Any, task_index: int) -> Known: ...
+    def take_recalled(self, task_index: int) -> list[Any]: ...
+    def pending(self, task_index: int) -> int: ...
+    def finish(self, task_index: int, count: int) -> None: ...
+    def confirm(self, acked: Sequence[Any]) -> None: ...
 
 
 class Host(Protocol):

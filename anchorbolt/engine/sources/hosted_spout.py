@@ -11,12 +11,13 @@ from typing import Any
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.flow_control import FlowControl
+from anchorbolt.engine.sources.host import Deliveries
 from anchorbolt.engine.task.emitter import new_router
 from anchorbolt.engine.task.messages import TaskReport, reported_error
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
-from anchorbolt.tracking.redelivery import Deliveries, Known
+from anchorbolt.tracking.redelivery import Known
 from anchorbolt.tracking.settlements import FailedMessage
 from anchorbolt.util.messages import user_traceback
 

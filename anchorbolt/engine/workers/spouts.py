@@ -76,6 +76,8 @@ class RemoteHost:
         self._is_paused = self._is_draining = False
         self._hold = 0  # number of the last order to hold
         self._errors_before = 0  # that lost workers had reported
+        self._flow_waiting = 0  # tuples that were reported to back pressure
+        self._to_ack_again: list[Any] = []  # what the task was opened with
         self._answer: Said | None = None  # with the intake, or a chunk's columns
         self._is_asked = False
         self._intake: list[Chunk] = []
@@ -155,8 +157,6 @@ class RemoteHost:
         self._is_hosted, self.was_lost = False, True
         self._unsettled.clear()
         self._settled = 0
-
-    _flow_waiting = 0  # tuples that were reported to back pressure
 
     def ask(self) -> None:
         """Ask the worker for the waiting tuples, if there are any: all workers at once, so that the waits overlap."""
