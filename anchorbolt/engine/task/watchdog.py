@@ -181,7 +181,8 @@ def _look(watched: _Watched, stack: FrameType | None) -> None:
     call, seconds = _time(watched, stack)
     if call is None or not seconds:
         return
-    ending = _may_end_process and watched.end_s is not None and seconds >= watched.end_s
+    may_end = _may_end_process and watched.kind != "spout"  # a spout may wait for its source, and no wave waits for it
+    ending = may_end and watched.end_s is not None and seconds >= watched.end_s
     if ending or seconds >= max(watched.warn_s, 2 * watched.warned_after_s):
         watched.warned_after_s = seconds
         fields = dict(zip(("component", "task"), watched.task, strict=True))
