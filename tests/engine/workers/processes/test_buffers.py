@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,9 @@ class Flood:
         """Run a round; return the reports of its tasks."""
         current = Round(0, Fence(1, number))
 
-        def feed(fleets_number: int, table: Table) -> tuple[Mapping[tuple[int, Slot], int], list[bytes]]:
+        def feed(
+            fleets_number: int, table: Table, done: Future[None]
+        ) -> tuple[Mapping[tuple[int, Slot], int], list[bytes]]:
             values = (SourceRows("default", 1, [[row], [b"x" * LONGEST]]) for row in range(1, rows + 1))
             task = run_spout_task(self._plan, "in", 0, current, values)
             sent: Counter[tuple[int, Slot]] = Counter()
