@@ -25,6 +25,11 @@ class Chunk(NamedTuple):
     msg_ids: Sequence[Any]  # one for each tuple; None for an untracked one
     since: float  # when the first tuple was emitted, in seconds of a monotonic clock
 
+    @property
+    def tracked_ids(self) -> list[Any]:
+        """The message ids of the tracked tuples."""
+        return [msg_id for msg_id in self.msg_ids if msg_id is not None]
+
     def columns(self) -> list[list[Any]]:
         """Decode the columns; the first column of a direct stream is the task ids. Raises `SerializationError`."""
         columns = unpack(self.payload)

@@ -121,8 +121,11 @@ def check_exclusive(topology: str, specs: Iterable[Component]) -> None:
                     raise _refusal(spec, f"uses {used}, and so does {other!r}. Give each sink its own.")
 
 
-def check_picklable(specs: Iterable[Component]) -> None:
-    """Check bolts with their custom groupings, rich spouts and batch spouts. Other spouts need not be picklable."""
+def check_picklable(specs: Iterable[Component], *, may_copy: bool = True) -> None:
+    """Check bolts with their custom groupings, rich spouts and batch spouts. Other spouts need not be picklable.
+
+    With `may_copy`, it is enough for a rich spout that it can be copied.
+    """
     for spec in specs:
         opened_in = "prepare"
         if isinstance(spec, BoltSpec):
@@ -132,9 +135,10 @@ def check_picklable(specs: Iterable[Component]) -> None:
             candidates, opened_in = [(spec.id, spec.spout)], "emitter or coordinator"
         elif isinstance(spec.spout, BaseRichSpout):
             candidates, opened_in = [(spec.id, spec.spout)], "open"
-            with suppress(Exception):  # its copies stay in this process, so its class need not be picklable
-                copy.deepcopy(spec.spout)
-                continue
+            if may_copy:
+                with suppress(Exception):  # its copies stay in this process, so its class need not be picklable
+                    copy.deepcopy(spec.spout)
+                    continue
         else:
             continue
         for name, candidate in candidates:

@@ -117,7 +117,7 @@ class InFlight:
 
     def forget(self, task: int) -> list[Any]:
         """Forget the wave's messages of a spout's task, which was lost; return their ids."""
-        return [msg_id for chunk, _ in self._chunks.pop(task, ()) for msg_id in chunk.msg_ids if msg_id is not None]
+        return [msg_id for chunk, _ in self._chunks.pop(task, ()) for msg_id in chunk.tracked_ids]
 
     def leave_out(self, is_dead: Callable[[int, Any], FailedMessage | None]) -> None:
         """Exclude messages of the wave from its first round on.

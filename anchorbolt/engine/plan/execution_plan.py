@@ -16,7 +16,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.engine.plan.wiring import Wiring
-from anchorbolt.errors import AnchorboltError, ConfigError, TopologyError
+from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.files import Folder, Locations, WorkerLocations
 from anchorbolt.serialization.codecs import Schema
 from anchorbolt.spouts.base import BaseRichSpout
@@ -29,6 +29,7 @@ from anchorbolt.state_backends.provider_factory import codecs_from
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.topology.graph import Topology
+from anchorbolt.topology.validation import check_picklable
 from anchorbolt.tracking.stored_trees import TREE_HEADER
 from anchorbolt.transactional.batches.hand_off import HandOffs, Unpickler
 
@@ -69,7 +70,8 @@ class ExecutionPlan:
         if batch_spout is not None and not isinstance(batch_spout.spout, SparkTransactionalSpout):
             self._pickled[batch_spout.id] = cloudpickle.dumps(batch_spout.spout)
         if settings.spouts_in == "workers":
-            self._pickled |= {name: _pickled_spout(name, spec.spout) for name, spec in rich_spouts.items()}
+            check_picklable(rich_spouts.values(), may_copy=False)
+            self._pickled |= {name: cloudpickle.dumps(spec.spout) for name, spec in rich_spouts.items()}
         self._hand_off_key = secrets.token_bytes(32)
         self.is_tracked = bool(rich_spouts) and ackers > 0
         # If all bolts are basic, no tree stays open after its wave: the tasks themselves report which trees failed.
@@ -205,15 +207,3 @@ class ExecutionPlan:
         except Exception:  # only cloudpickle can copy some attributes, such as a module
             copied: BaseRichSpout = Unpickler(cloudpickle.dumps(spout)).load()
             return copied
-
-
-def _pickled_spout(name: str, spout: object) -> bytes:
-    try:
-        data: bytes = cloudpickle.dumps(spout)
-    except Exception as error:  # a user's __getstate__ may raise anything
-        raise TopologyError(
-            f"spout {name!r} cannot be pickled ({type(error).__name__}: {error}), and topology.spouts.in is workers. "
-            "Open what it holds in open, or set topology.spouts.in to driver.",
-            component=name,
-        ) from error
-    return data

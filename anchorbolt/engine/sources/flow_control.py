@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.config.settings import Settings
 from anchorbolt.engine.sources.throttle import SpoutLoad, Throttle, ThrottleTimes
 
 _FIRST_TUPLES = 1000
@@ -62,6 +63,16 @@ class FlowControl:
         self.is_throttled = False
         self.reason = ""  # of the last throttling
         self.throttled_by: TaskKey | None = None  # at the last throttling; None if no wave had measured the bolts yet
+
+    @classmethod
+    def of(cls, settings: Settings) -> FlowControl:
+        """Return the back pressure of a run."""
+        return cls(
+            settings.checkpoint_interval_ms,
+            settings.backpressure_high,
+            settings.backpressure_low,
+            enabled=settings.backpressure,
+        )
 
     def add(self, tuples: int) -> None:
         """Note that a spout has emitted these tuples for the next wave."""

@@ -134,9 +134,8 @@ class HostedSpout:
         if acked or failed:
             self._settled.append((acked, failed))
 
-    def forget(self, msg_ids: Sequence[Any]) -> bool:
+    def forget(self, msg_ids: Sequence[Any]) -> None:
         """Do nothing: this process holds the task."""
-        return False
 
     def tell_soon(self) -> None:
         """Ask the spout's thread to report its metrics, after the acks and fails of the wave."""

@@ -64,12 +64,7 @@ class RichSpouts(Source):
         self._plan = plan
         self._clock = clock
         settings = plan.settings
-        self._flow = FlowControl(
-            settings.checkpoint_interval_ms,
-            settings.backpressure_high,
-            settings.backpressure_low,
-            enabled=settings.backpressure,
-        )
+        self._flow = FlowControl.of(settings)
         self._reports: Sequence[TaskReport] = ()  # of the last round
         self._left_out = LeftOut()  # of the current wave
         self._wave_began = 0.0
@@ -310,7 +305,7 @@ class RichSpouts(Source):
         """Encode the message ids of the tracked tuples, because the ackers may have to store them."""
         if not self._plan.wiring.ackers:
             return []
-        return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
+        return pack_many(chunk.tracked_ids)
 
     def rows(self, current: Round) -> Iterator[Envelope]:
         for task in self._plan.wiring.rich_spout_tasks:

@@ -20,7 +20,7 @@ class LiveRuns:
         self._begun = 0
 
     def begin(self, run_id: str, workers: int = 0, others: int = 1) -> None:
-        """Note that a run has begun, the task slots that its workers hold, and those that its other jobs need."""
+        """Note that a run has begun, which needs task slots for its workers, and `others` for its jobs."""
         with self._lock:
             self._needs[run_id] = workers, others
             self._begun += 1

@@ -87,7 +87,7 @@ class Connections(Generic[P]):
         return link.receive() if events & selectors.EVENT_READ else []
 
     def close(self) -> None:
-        """End all connections, also those that `admitted` has not yielded."""
+        """End all connections, including the new ones that `admitted` has not yielded."""
         for link in list(self.peers):
             self.remove(link)
         for connection, _ in self.admitted():

@@ -153,7 +153,7 @@ class _Host(SpoutHost):
     def settle_all(self, acked: Sequence[Any] | None, failed: Sequence[Any]) -> None:
         """Ack and fail messages; None acks those of the intake."""
         if acked is None:
-            acked = [msg_id for chunk in self.intake for msg_id in chunk.msg_ids if msg_id is not None]
+            acked = [msg_id for chunk in self.intake for msg_id in chunk.tracked_ids]
         elif self.relay is None:
             self._note_unsettled()
             acked = [msg_id for msg_id in acked if id_key(msg_id) in self._known]
@@ -188,7 +188,7 @@ class _Host(SpoutHost):
 
     def _note_unsettled(self) -> None:
         for chunk in self.intake:
-            self._known.update(id_keys([msg_id for msg_id in chunk.msg_ids if msg_id is not None]))
+            self._known.update(id_keys(chunk.tracked_ids))
 
 
 class HostedSpouts:
@@ -201,13 +201,7 @@ class HostedSpouts:
         self._hosts: dict[TaskKey, _Host] = {}
         self._lock = threading.Lock()  # so that the driver gets the states in their order
         self._is_closed = threading.Event()
-        settings = plan.settings
-        self._flow = FlowControl(
-            settings.checkpoint_interval_ms,
-            settings.backpressure_high,
-            settings.backpressure_low,
-            enabled=settings.backpressure,
-        )
+        self._flow = FlowControl.of(plan.settings)
 
     def obey(self, order: Order, task: TaskKey, arguments: Sequence[Any]) -> None:
         """Do what the driver says."""
@@ -246,10 +240,8 @@ class HostedSpouts:
         if host is None or host.number != number:
             raise lost_intake(task, txid)
         for chunk, of_chunk in zip(host.intake, roots, strict=True):
-            ids = [msg_id for msg_id in chunk.msg_ids if msg_id is not None] if self._plan.wiring.ackers else ()
-            yield SourceRows(
-                chunk.stream, chunk.size, chunk.columns(), np.frombuffer(of_chunk, np.uint64), list(pack_many(ids))
-            )
+            ids = pack_many(chunk.tracked_ids) if self._plan.wiring.ackers else []
+            yield SourceRows(chunk.stream, chunk.size, chunk.columns(), np.frombuffer(of_chunk, np.uint64), ids)
 
     def close(self) -> None:
         """Close all spouts; warn of each that has not closed within 5 s."""

@@ -57,11 +57,12 @@ def driver_tasks(
         assert spouts is not None
         assert spouts.rich is not None
         intake = spouts.rich.intake((component, index))
-        chunks: list[list[Any]] = [[roots.tobytes()] for _, roots in intake.chunks]
-        if hosted is None:
-            for (chunk, _), of_chunk in zip(intake.chunks, chunks, strict=True):
-                of_chunk[:0] = chunk.stream, chunk.size
-                of_chunk += spouts.rich.packed_ids(chunk), chunk.payload
+        chunks: list[list[Any]] = [
+            [chunk.stream, chunk.size, roots.tobytes(), spouts.rich.packed_ids(chunk), chunk.payload]
+            if hosted is None
+            else [roots.tobytes()]
+            for chunk, roots in intake.chunks
+        ]
         expired, moves = intake.expired.tobytes(), dict(intake.moves)
         number = hosted[component, index] if hosted is not None and chunks else 0
         found.append(SourceTask(component, index, False, sorted(intake.excluded), expired, moves, chunks, number))

@@ -10,6 +10,7 @@ import logging
 import pickle
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from anchorbolt.checkpoint.ports import TaskKey
@@ -180,8 +181,7 @@ class RemoteHost:
                 return []
             now = self._clock()
             for position, (stream, size, age_s, msg_ids) in enumerate(said.intake[1]):
-                chunk = RemoteChunk(stream, size, b"", msg_ids, now - age_s)
-                self._intake.append(self._with_fetch(chunk, self.number, position))
+                self._intake.append(self._chunk(position, stream, size, msg_ids, now - age_s))
             taken = sum(chunk.size for chunk in self._intake)
             self._flow.take(taken)
             self._flow_waiting -= taken
@@ -194,19 +194,18 @@ class RemoteHost:
             if self.was_lost or not (acked or failed):
                 return  # the worker is gone that knew the messages
             self._unsettled.append((acked, len(acked) + len(failed)))
-            of_intake = [msg_id for chunk in self._intake for msg_id in chunk.msg_ids if msg_id is not None]
+            of_intake = [msg_id for chunk in self._intake for msg_id in chunk.tracked_ids]
             is_all = not failed and acked == of_intake
             self._order(Order.SETTLE, None if is_all else acked, [message.msg_id for message in failed])
 
-    def forget(self, msg_ids: Sequence[Any]) -> bool:
-        """Notice whether the worker was lost: then forget these messages, and who has emitted all others."""
+    def forget(self, msg_ids: Sequence[Any]) -> None:
+        """If the worker was lost, forget these messages, and who has emitted all others."""
         with self._fleet.changed:
             was_lost, self.was_lost = self.was_lost, False
             if was_lost:
                 self._intake = []
         if was_lost and self.redelivery is not None:
             self.redelivery.lose(self.task[1], msg_ids)
-        return was_lost
 
     def recall(self) -> None:
         """Tell the spout which of its messages another task has received. Called with the lock."""
@@ -257,16 +256,16 @@ class RemoteHost:
             self._answer = said
         later = self._spouts.later
         if said.report is not None and self.tell is not None:
-            later.append(_called(self.tell, said.report))
+            later.append(partial(self.tell, said.report))
         redelivery = self.redelivery
         while self._settled < said.status.settled:
             self._settled += 1
             acked, finished = self._unsettled.popleft()
             if redelivery is not None:
-                later.append(_called(redelivery.finish, self.task[1], finished))
-                self._spouts.confirmed.append(_called(redelivery.confirm, acked))
+                later.append(partial(redelivery.finish, self.task[1], finished))
+                self._spouts.confirmed.append(partial(redelivery.confirm, acked))
         if said.status.has_acked_again and redelivery is not None and self._to_ack_again:
-            self._spouts.confirmed.append(_called(redelivery.confirm, self._to_ack_again))
+            self._spouts.confirmed.append(partial(redelivery.confirm, self._to_ack_again))
             self._to_ack_again = []
         later.append(self._on_change)
 
@@ -281,8 +280,7 @@ class RemoteHost:
                 again += [chunk.msg_ids[each] for each, what in known.items() if what is Known.ACKED]
                 repeated += sum(what is Known.IN_FLIGHT for what in known.values())
                 kept = [msg_id for each, msg_id in enumerate(chunk.msg_ids) if each not in known]
-                less = RemoteChunk(chunk.stream, len(kept), b"", kept, chunk.since)
-                self._intake[position] = self._with_fetch(less, self.number, position)
+                self._intake[position] = self._chunk(position, chunk.stream, len(kept), kept, chunk.since)
         if dropped:
             with self._fleet.changed:
                 if not self.was_lost:
@@ -291,20 +289,21 @@ class RemoteHost:
                 for host in self._spouts.hosts:
                     host.recall()
 
-    def _with_fetch(self, chunk: RemoteChunk, number: int, position: int) -> RemoteChunk:
-        def fetch() -> bytes:
-            with self._fleet.changed:
-                self._answer = None
-                self._is_asked = not self.was_lost
-                self._order(Order.FETCH, number, position)
-                said = self._answered(lambda said: said.fetched is not None and said.fetched[:2] == (number, position))
-                self._is_asked = False
-            if said is None or said.fetched is None or not said.fetched[2]:
-                raise lost_intake(self.task, 0)
-            return said.fetched[2]
-
-        chunk.fetch = fetch
+    def _chunk(self, position: int, stream: str, size: int, msg_ids: Sequence[Any], since: float) -> Chunk:
+        chunk = RemoteChunk(stream, size, b"", msg_ids, since)
+        chunk.fetch = partial(self._fetch, self.number, position)
         return chunk
+
+    def _fetch(self, number: int, position: int) -> bytes:
+        with self._fleet.changed:
+            self._answer = None
+            self._is_asked = not self.was_lost
+            self._order(Order.FETCH, number, position)
+            said = self._answered(lambda said: said.fetched is not None and said.fetched[:2] == (number, position))
+            self._is_asked = False
+        if said is None or said.fetched is None or not said.fetched[2]:
+            raise lost_intake(self.task, 0)
+        return said.fetched[2]
 
     def _answered(self, is_answer: Callable[[Said], bool]) -> Said | None:
         """Wait for an answer, if the worker was asked; None if it is lost or does not answer."""
@@ -354,7 +353,7 @@ class WorkerSpouts:
         clock: Callable[[], float],
         on_change: Callable[[], None],
     ) -> RemoteHost:
-        """Make the host of a task. In the order of `Wiring.rich_spout_tasks`, see `slot_of_spout`."""
+        """Make the host of the next task of `Wiring.rich_spout_tasks`, in the worker that `driver_tasks` chooses."""
         host = RemoteHost(self, len(self.hosts) % self.fleet.slots, plan, task, flow, clock, on_change)
         self.hosts.append(host)
         return host
@@ -365,7 +364,7 @@ class WorkerSpouts:
         return None if load is None else load.shared(shares)
 
     def confirm(self) -> None:
-        """Forget messages of which their sources have had the acks since before the last wave took its intake.
+        """Forget the messages whose acks had reached their sources when the last wave took its intake.
 
         Not at once: another task may have received such a message before, and no wave has taken it from its worker yet.
         """
@@ -404,10 +403,6 @@ class WorkerSpouts:
             later, self.later = self.later, []
         for call in later:
             call()
-
-
-def _called(function: Callable[..., None], *arguments: Any) -> Callable[[], None]:
-    return lambda: function(*arguments)
 
 
 def worker_spouts(

@@ -220,13 +220,24 @@ def test_a_spout_that_cannot_be_opened_fails_the_start(queue: Queue, tmp_path: P
         pass
 
 
+class OnlyCopied:
+    """Can be copied, which is enough on the driver, but not pickled."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def __deepcopy__(self, memo: object) -> OnlyCopied:
+        return self
+
+
 def test_what_cannot_work_is_refused_before_the_start(queue: Queue, tmp_path: Path) -> None:
     topology = counting(FileSpout(queue.folder), Marks(tmp_path))
     with pytest.raises(ConfigError) as refused:
         prepare_plan(topology, {**kept_in(tmp_path), **IN_WORKERS, "topology.workers": 0})
     assert refused.value.key == "topology.spouts.in"
     spout = FileSpout(queue.folder)
-    spout.lock = threading.Lock()  # type: ignore[attr-defined]
+    spout.held = OnlyCopied()  # type: ignore[attr-defined]
+    topology = counting(spout, Marks(tmp_path))
     with pytest.raises(TopologyError) as unpicklable:
-        prepare_plan(counting(spout, Marks(tmp_path)), {**kept_in(tmp_path), **IN_WORKERS})
+        prepare_plan(topology, {**kept_in(tmp_path), **IN_WORKERS})
     assert unpicklable.value.component == "words"
