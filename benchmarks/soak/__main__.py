@@ -2,11 +2,13 @@
 
     make bench-soak                                              # two hours of a wave a second
     make bench-soak OPTIONS="--source files --files 100000"      # the same from files, one more each second
+    make bench-soak OPTIONS="--source messages --workers 2 --wave-ms 20 --minutes 60"      # 50 waves a second
     make bench-soak OPTIONS="--minutes 5"
 
-A stateful word count with a bounded number of words runs on `local[2]`, with its state in Redis and a `ParquetSink`, in
-a driver process of its own. Each sample is printed, and written as CSV. At the end, a table shows for each quantity
-the straight line through its samples after the warm-up. SIGINT and SIGTERM end the run early, with the table.
+A stateful word count with a bounded number of words runs on `local[2]`, in a driver process of its own, with its state
+in Redis, and a `ParquetSink` (messages of a rich spout: without it). Each sample is printed, and written as CSV. At the
+end, a table shows for each quantity the straight line through its samples after the warm-up. SIGINT and SIGTERM end the
+run early, with the table.
 """
 
 import csv
@@ -33,7 +35,7 @@ from tests.support.stores import settings_of, store_of
 
 _END_S = 120.0
 _PLACES = ("input", "sink", "tmp", "spark-local")
-_ROWS = {"rate": 2000, "files": 100}
+_ROWS = {"rate": 2000, "files": 100, "messages": 20}
 
 
 def main(
@@ -41,9 +43,12 @@ def main(
     source: Annotated[str, typer.Option(help=f"One of {', '.join(SOURCES)}.")] = "rate",
     files: Annotated[int, typer.Option(min=1, help="Input files that exist at the start, with --source files.")] = 1000,
     files_per_wave: Annotated[int, typer.Option(help="0: so many that the files last as long as the run.")] = 0,
-    rows: Annotated[int, typer.Option(help="Rows of a wave of `rate`, or of a file; 0: 2,000, or 100.")] = 0,
+    rows: Annotated[
+        int, typer.Option(help="Rows of a wave, or of a file; 0: 2,000, or 100 of a file, or 20 messages.")
+    ] = 0,
     keys: Annotated[int, typer.Option(min=1)] = 20_000,
-    wave_ms: Annotated[int, typer.Option(min=100, help="topology.state.checkpoint.interval.ms")] = 1000,
+    wave_ms: Annotated[int, typer.Option(min=10, help="Between two waves.")] = 1000,
+    workers: Annotated[int, typer.Option(min=0, help="topology.workers")] = 0,
     sample_s: Annotated[float, typer.Option(min=1, help="Seconds between two samples.")] = 30,
     output: Annotated[Path | None, typer.Option(help="CSV file; build/benchmarks/soak-SOURCE.csv without it.")] = None,
     directory: Annotated[
@@ -73,6 +78,7 @@ def main(
                 rows=rows or _ROWS[source],
                 files_per_wave=files_per_wave or 1 + -(-files // max(1, int(minutes * 60_000 / wave_ms))),
                 wave_ms=wave_ms,
+                workers=workers,
             )
             if source == "files":
                 for file in range(files):

@@ -25,7 +25,7 @@ def main(job: Job) -> None:
     # Java takes its whole heap at once: a heap that grows for hours within -Xmx would hide what else grows.
     java = f"-Xms1g -XX:+AlwaysPreTouch -Xlog:gc:file={job.path('gc.log')} -Djava.io.tmpdir={os.environ['TMPDIR']}"
     conf = {"spark.driver.extraJavaOptions": java, "spark.local.dir": str(job.path("spark-local"))}
-    spark = build_session("soak", "local[2]", SparkOptions(conf=conf))
+    spark = build_session("soak", "local[2]", SparkOptions(conf=conf), workers=job.workers)
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with job.path("waves.csv").open("w") as waves, job.path("batches.csv").open("w") as batches:
@@ -37,9 +37,10 @@ def main(job: Job) -> None:
         handle = SparkCluster(spark).submit(topology(job), job.conf(), on_wave=on_wave)
         written, at = -1, time.monotonic()
         while not stopped.is_set() and os.getppid() == parent and not handle.await_termination(0.2):
-            if time.monotonic() - at > _BATCHES_S:
+            if job.source != "messages" and time.monotonic() - at > _BATCHES_S:
                 written, at = _write_batches(handle.query, written, batches), time.monotonic()
-        _write_batches(handle.query, written, batches)
+        if job.source != "messages":
+            _write_batches(handle.query, written, batches)
         handle.stop()
     job.path("state.json").write_text(json.dumps(handle.state("count")))
     spark.stop()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.bolts import BaseStatefulBolt, ParquetSink
-from anchorbolt.spouts import StreamSpout
+from anchorbolt.spouts import BaseRichSpout, StreamSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 
-SOURCES = ("rate", "files")
+SOURCES = ("rate", "files", "messages")
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Job:
     rows: int  # of a wave from the rate source; of a file
     files_per_wave: int
     wave_ms: int
+    workers: int = 0  # that stay
 
     @classmethod
     def read(cls, file: Path) -> "Job":
@@ -48,7 +50,8 @@ class Job:
         return {
             **self.store,
             "topology.checkpoint.location": str(self.path("checkpoint")),
-            "topology.state.checkpoint.interval.ms": self.wave_ms,
+            "topology.state.checkpoint.interval.ms": max(100, self.wave_ms),  # messages do not wait for it
+            "topology.workers": self.workers,
         }
 
 
@@ -72,8 +75,32 @@ class Count(BaseStatefulBolt[KeyValueState[str, int]]):
         declarer.declare("row", "word", "count")
 
 
+class Messages(BaseRichSpout):
+    """Emits the next rows each `wave_ms`."""
+
+    def __init__(self, job: Job) -> None:
+        self.rows, self.keys, self.every_s = job.rows, job.keys, job.wave_ms / 1000
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        self.collector, self.emitted, self.due = collector, 0, time.monotonic()
+
+    def next_tuple(self) -> None:
+        if time.monotonic() < self.due:
+            return
+        self.due = max(self.due + self.every_s, time.monotonic() - 1)
+        for row in range(self.emitted, self.emitted + self.rows):
+            self.collector.emit([row, f"w{row % self.keys}"], msg_id=row)
+        self.emitted += self.rows
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("row", "word")
+
+
 def topology(job: Job) -> Topology:
-    """Return the word count. Each input row is a number from 0 on, its word is `w` and its remainder by `job.keys`."""
+    """Return the word count. Each input row is a number from 0 on, its word is `w` and its remainder by `job.keys`.
+
+    Messages have no sink: it would write a file for each of many waves.
+    """
 
     def rows(spark: SparkSession) -> DataFrame:
         if job.source == "rate":
@@ -84,9 +111,11 @@ def topology(job: Job) -> Topology:
         return frame.select(number.alias("row")).selectExpr("row", f"concat('w', row % {job.keys}) as word")
 
     builder = TopologyBuilder()
-    builder.set_spout("rows", StreamSpout(rows, ["row", "word"]))
+    messages = job.source == "messages"
+    builder.set_spout("rows", Messages(job) if messages else StreamSpout(rows, ["row", "word"]))
     builder.set_bolt("count", Count(), 2).fields_grouping("rows", "word")
-    builder.set_bolt("out", ParquetSink(str(job.path("sink")))).global_grouping("count")
+    if not messages:
+        builder.set_bolt("out", ParquetSink(str(job.path("sink")))).global_grouping("count")
     return builder.create_topology("soak")
 
 

@@ -72,6 +72,7 @@ class Sampler:
             "all workers MB": sum(memory),
             "workers": len(workers),
             "workers open files": sum(map(_open_files, workers)),
+            "workers threads": sum(map(_threads, workers)),
         }
 
     def _java_heap(self) -> Sample:
@@ -132,14 +133,22 @@ def _session(leader: int) -> Iterator[tuple[int, str]]:
 
 def _process(name: str, pid: int) -> Sample:
     with suppress(OSError):
-        threads = len(os.listdir(f"/proc/{pid}/task"))
-        return {f"{name} MB": memory_mb(pid), f"{name} open files": _open_files(pid), f"{name} threads": threads}
+        figures = {"MB": memory_mb(pid), "open files": _open_files(pid), "threads": _threads(pid)}
+        return {f"{name} {figure}": value for figure, value in figures.items()}
     return {}
 
 
 def _open_files(pid: int) -> int:
+    return _entries(f"/proc/{pid}/fd")
+
+
+def _threads(pid: int) -> int:
+    return _entries(f"/proc/{pid}/task")
+
+
+def _entries(folder: str) -> int:
     with suppress(OSError):
-        return len(os.listdir(f"/proc/{pid}/fd"))
+        return len(os.listdir(folder))
     return 0
 
 

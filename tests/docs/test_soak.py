@@ -77,7 +77,7 @@ def test_a_row_that_is_lost_or_there_twice_is_found(
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["rate", "files"])
+@pytest.mark.parametrize("source", ["rate", "files", "messages"])
 def test_a_run_that_is_stopped_is_exact_and_has_a_table(source: str, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as short:  # the paths of Spark's sockets are below it
         run_and_stop(source, Path(short) / "run", tmp_path / "samples.csv")
@@ -85,6 +85,7 @@ def test_a_run_that_is_stopped_is_exact_and_has_a_table(source: str, tmp_path: P
 
 def run_and_stop(source: str, home: Path, samples: Path) -> None:
     options = ["--source", source, "--files", "50", "--files-per-wave", "2", "--wave-ms", "200", "--sample-s", "1"]
+    options += ["--workers", "2"] if source == "messages" else []
     command = [sys.executable, "-m", "benchmarks.soak", *options, "--directory", str(home), "--output", str(samples)]
     paths = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, env=paths, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
