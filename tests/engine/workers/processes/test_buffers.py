@@ -137,10 +137,10 @@ def test_full_buffers_between_all_processes_neither_fail_a_round_nor_grow(flood:
         try:
             held = flood.marks.wait_until_held()
             [slot] = [each.slot for each in workers if each.pid == held]
-            link = flood.fleet._workers[slot].link
+            link = flood.fleet.roster.workers[slot].link
             for _ in range(2):
-                with flood.fleet._lock:
-                    flood.fleet._tell(slot, Frame(Kind.EXPECT, UNKNOWN, payload=b"\xc6" + bytes(FRAME)))
+                with flood.fleet.changed:
+                    flood.fleet.roster.tell(slot, Frame(Kind.EXPECT, UNKNOWN, payload=b"\xc6" + bytes(FRAME)))
             assert link.bytes_waiting > 0
             feeds = feed_module._links
             wait_until(
@@ -151,7 +151,7 @@ def test_full_buffers_between_all_processes_neither_fail_a_round_nor_grow(flood:
             pulses: list[Sequence[Any]] = []  # of the other worker, one a second
 
             def has_stopped() -> bool:
-                pulse = flood.fleet._workers[1 - slot].pulse
+                pulse = flood.fleet.roster.workers[1 - slot].pulse
                 if not pulses or pulse is not pulses[-1]:
                     pulses.append(pulse)
                 return len(pulses) > 2 and pulses[-1] == pulses[-2]

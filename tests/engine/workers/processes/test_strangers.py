@@ -33,7 +33,7 @@ class Watched:
     @property
     def ports(self) -> list[int]:
         """The ports of the driver and of all workers."""
-        members = self.run.fleet._table.members.values()
+        members = self.run.fleet.roster.table.members.values()
         return [self.run.fleet.address.port, *(member.port for member in members)]
 
     def log(self) -> str:
