@@ -20,16 +20,17 @@ sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 
 from own_environment import BYTEWAX  # (the tools are scripts, not a package)
 
-__all__ = ["BytewaxSide"]
+__all__ = ["BytewaxBatchesSide", "BytewaxSide"]
 
 _DATAFLOW = Path(__file__).resolve().parent / "peers" / "bytewax_word_count.py"
 
 
 class BytewaxSide:
-    """Bytewax as a contestant."""
+    """Bytewax as a contestant, with a call for each row."""
 
-    name = "Bytewax"
+    name = "Bytewax, rows"
     works_on = LARGE
+    by_rows = True
 
     def __init__(self, spark: None, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
         """See `ContestantKind`."""
@@ -58,7 +59,8 @@ class BytewaxSide:
         options = ["-a", addresses, "-r", self._recovery, "-s", "0", "-b", "0"]
         processes = []
         for number in range(self._processes):
-            dataflow = f"{_DATAFLOW}:dataflow({str(self._text)!r}, {str(self._times)!r}, {number}, {self._processes})"
+            arguments = str(self._text), str(self._times), number, self._processes, self.by_rows
+            dataflow = f"{_DATAFLOW}:dataflow({', '.join(map(repr, arguments))})"
             command = [self._python(), "-m", "bytewax.run", dataflow, "-i", str(number), *options]
             processes.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": ""}))
         codes = [process.wait() for process in processes]
@@ -76,7 +78,9 @@ class BytewaxSide:
         counts = {}
         for partition in self._recovery.glob("*.sqlite3"):
             with closing(sqlite3.connect(partition)) as connection:
-                rows = "SELECT state_key, ser_change FROM snaps WHERE step_id = 'word-count.count' ORDER BY snap_epoch"
+                rows = (
+                    "SELECT state_key, ser_change FROM snaps WHERE step_id LIKE 'word-count.count%' ORDER BY snap_epoch"
+                )
                 for word, pickled in connection.execute(rows):
                     counts[word] = pickle.loads(pickled)  # noqa: S301 - what our dataflow wrote
         return counts
@@ -84,6 +88,13 @@ class BytewaxSide:
     @staticmethod
     def _python() -> str:
         return str(BYTEWAX.python())
+
+
+class BytewaxBatchesSide(BytewaxSide):
+    """The same, with a call for each batch."""
+
+    name = "Bytewax, batches"
+    by_rows = False
 
 
 def _free_ports(number: int) -> list[int]:

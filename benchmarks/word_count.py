@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 from anchorbolt_side import AnchorboltSide, FilesSide, WorkersSide
-from bytewax_side import BytewaxSide
+from bytewax_side import BytewaxBatchesSide, BytewaxSide
 from contestant import ContestantKind
 from figures import as_document, machine, show
 from processes import RemoteContestant, SideProcess
@@ -24,7 +24,8 @@ from zipf_text import ZipfText
 _CORES = 2
 _SEED = 3
 _LOGS = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
-_KINDS: tuple[ContestantKind, ...] = (AnchorboltSide, WorkersSide, FilesSide, SparkSide, JvmSide, BytewaxSide)
+_BYTEWAX: tuple[ContestantKind, ...] = (BytewaxSide, BytewaxBatchesSide)
+_KINDS: tuple[ContestantKind, ...] = (AnchorboltSide, WorkersSide, FilesSide, SparkSide, JvmSide, *_BYTEWAX)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -45,9 +46,9 @@ def main(
     console = Console()
     progress = Console(stderr=True)
     kinds = [kind for kind in _KINDS if any(known.name in kind.works_on for known in chosen)]
-    if BytewaxSide in kinds and not BytewaxSide.is_installed():
+    if not BytewaxSide.is_installed():
         progress.print("without Bytewax, which is not installed: make bench installs it for Python 3.10 to 3.12")
-        kinds.remove(BytewaxSide)
+        kinds = [kind for kind in kinds if kind not in _BYTEWAX]
     results = []
     _LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory, ExitStack() as stack:

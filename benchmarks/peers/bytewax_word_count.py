@@ -1,7 +1,8 @@
 """The same word count as a dataflow of Bytewax; `bytewax_side.py` runs it, in an environment that has Bytewax.
 
-It gets what helps Bytewax: a step takes all items of a batch in one call, each process reads files of its own, and a
-word that occurs more than once in a batch is counted by one call and gives one row.
+Each process reads files of its own. Row by row, as our bolts are: a call for each line and for each word. By batches,
+which helps Bytewax: a step takes all items of a batch in one call, and a word that occurs more than once in a batch is
+counted by one call and gives one row.
 """
 
 import json
@@ -85,9 +86,21 @@ def words(lines: list[str]) -> list[tuple[str, None]]:
     return [(word, None) for line in lines for word in line.split()]
 
 
-def dataflow(text: str, times: str, process: int, processes: int) -> Dataflow:
+def words_of_line(line: str) -> list[tuple[str, None]]:
+    return [(word, None) for word in line.split()]
+
+
+def counted(count: int | None, value: None) -> tuple[int, int]:
+    count = (count or 0) + 1
+    return count, count
+
+
+def dataflow(text: str, times: str, process: int, processes: int, by_rows: bool) -> Dataflow:
     flow = Dataflow("word-count")
     lines = op.input("sentences", flow, Files(Path(text), Path(times), process, processes))
-    counts = op.stateful_batch("count", op.flat_map_batch("split", lines, words), CountOfWord)
+    if by_rows:
+        counts = op.stateful_map("count", op.flat_map("split", lines, words_of_line), counted)
+    else:
+        counts = op.stateful_batch("count", op.flat_map_batch("split", lines, words), CountOfWord)
     op.output("out", counts, Nowhere())
     return flow
