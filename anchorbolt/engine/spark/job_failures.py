@@ -69,7 +69,7 @@ def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard
     cause, stack = crash.groups(default="") if crash else (_NO_CAUSE, "")
     return WorkerLost(
         f"{stack}{failed}the worker process of {task()} ended before it reported. {cause}. No report from: "
-        f"{shortened(unheard, 400)}. Start again: the run resumes after the last committed wave.",
+        f"{shortened(unheard, 400)}. If the run ends, start it again: it resumes after the last committed wave.",
         txid=txid,
     )
 

@@ -16,6 +16,7 @@ from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt
@@ -26,6 +27,7 @@ from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.runs import KnownRuns, LiveRuns
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.spark.workers import hosts
+from anchorbolt.engine.workers.links import Address, Secret
 from anchorbolt.errors import ConfigError, WaveFailed
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.serialization import pack
@@ -266,3 +268,15 @@ def test_a_thousand_tasks_a_bolt_commit_their_waves(
     )
     assert handle.await_termination(2000)
     assert dict(handle.state("count").items()) == {"a": 2, "bee": 2, "cat": 1}
+
+
+def test_workers_whose_jobs_are_all_cancelled_do_not_come_again() -> None:
+    """It failed: a stop during the start waited for workers whose jobs it had cancelled, and which began anew."""
+    context = Mock()
+    collect = context.parallelize.return_value.mapPartitions.return_value.collect
+    collect.side_effect = PySparkException("Job 3 cancelled as part of cancellation of all jobs")
+    gone: list[str] = []
+    with closing(hosts.SparkHosts(Mock(sparkContext=context), Mock(), b"", 2)) as started:
+        started.start(Address("here", 1, Secret(b"")), gone.append)
+        wait_until(lambda: len(gone) == 2, "the end of both", 30)
+    assert collect.call_count == 2

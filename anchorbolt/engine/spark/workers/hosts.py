@@ -30,6 +30,7 @@ from anchorbolt.util.messages import begun
 
 _log = logging.getLogger("anchorbolt.engine")
 
+_ALL_CANCELLED = "as part of cancellation of all jobs"
 _JVM_LOST = (Py4JNetworkError, ConnectionError)
 _CLOSE_S = 5.0
 _KNOWN_S = 3.0  # how long Spark may take to say why a task was lost
@@ -129,6 +130,9 @@ class SparkHosts:
                     return
                 if self._session.sparkContext._jsc is None or isinstance(error, _JVM_LOST):
                     self._gone("Spark was stopped, or its Java process is gone")
+                    return
+                if _ALL_CANCELLED in str(error):  # by a stop during the start, for one
+                    self._gone("all jobs of Spark were cancelled")
                     return
                 _log.info("the job of worker %d has failed: %s", slot, begun(cause_in(str(error)), 400))
             short = 0 if time.monotonic() - began > _LONG_S else short + 1
