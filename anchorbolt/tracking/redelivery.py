@@ -51,6 +51,7 @@ class Redelivery:
         self._emitter: dict[Any, int | None] = dict.fromkeys(map(id_key, in_flight))
         self._pending: defaultdict[int, int] = defaultdict(int)  # by task
         self._recalled: dict[int, list[Any]] = {}  # by task: messages that another task has received since
+        self._lost: list[FailedMessage] = []  # since the last `settle`
         self._acked: dict[Any, _Unconfirmed] = {}
         self._unconfirmed: list[_Unconfirmed] = []
         for messages in acked:
@@ -92,7 +93,6 @@ class Redelivery:
         with self._lock:  # mostly no message is known
             if len(new) == len(keys) and new.keys().isdisjoint(self._emitter) and new.keys().isdisjoint(self._acked):
                 self._emitter.update(new)
-                self._pending[task_index] += len(new)
                 return {}
         found: dict[int, Known] = {}
         for position, msg_id in enumerate(msg_ids):
@@ -103,14 +103,13 @@ class Redelivery:
         return found
 
     def lose(self, task_index: int, msg_ids: Iterable[Any]) -> None:
-        """Note that a task was lost: forget these messages of it, and that it has emitted its other ones."""
+        """Note that a task was lost, and its tuples of these messages with it. No task is told of its other messages.
+
+        If another task has received a lost message since, the next `settle` fails it there.
+        """
         with self._lock:
-            for msg_id in msg_ids:
-                key = id_key(msg_id)
-                if self._emitter.get(key) == task_index:
-                    del self._emitter[key]
+            self._lost += (FailedMessage(msg_id, "", -1, "") for msg_id in msg_ids)
             self._emitter.update({key: None for key, task in self._emitter.items() if task == task_index})
-            self._pending[task_index] = 0
             self._recalled.pop(task_index, None)
 
     def take_recalled(self, task_index: int) -> list[Any]:
@@ -127,7 +126,7 @@ class Redelivery:
             return [*map(id_of, self._acked)]
 
     def pending(self, task_index: int) -> int:
-        """Return how many messages of a task are neither acked nor failed."""
+        """Return how many messages of a task are neither acked nor failed. Only for tasks that the driver has."""
         return self._pending[task_index]
 
     def unconfirmed(self) -> list[AckedMessages]:
@@ -150,10 +149,11 @@ class Redelivery:
                 tasks = [*map(self._emitter.pop, keys, repeat(None))]
                 for index in {task for task in tasks if task is not None}:
                     by_task[index].acked += compress(acked, map(partial(eq, index), tasks))
-            for message in failed:
+            for message in (*failed, *self._lost):
                 task = self._emitter.pop(id_key(message.msg_id), None)
                 if task is not None:
                     by_task[task].failed.append(message)
+            self._lost = []
         return by_task
 
     def finish(self, task_index: int, count: int) -> None:

@@ -336,6 +336,7 @@ def test_a_message_of_an_earlier_run_that_no_task_has_received_yet_is_told_to_no
     known = Redelivery("in", ["old"])
     assert known.emit_all(["new", None, "old", "new"], 1) == {2: Known.MOVED, 3: Known.IN_FLIGHT}
     known.lose(1, ["new"])
+    assert known.settle([], []) == {}
     assert known.emit_all(["new"], 0) == {}
     told = known.settle([*AckedMessages.parts_of("in", ["old", "new"])], [])
     assert {task: settlement.acked for task, settlement in told.items()} == {0: ["new"]}
@@ -344,12 +345,25 @@ def test_a_message_of_an_earlier_run_that_no_task_has_received_yet_is_told_to_no
     assert known.unconfirmed() == []
 
 
-def test_a_lost_task_has_nothing_pending_and_gets_nothing_back() -> None:
+def test_a_lost_task_gets_nothing_back() -> None:
     known = Redelivery("in")
     known.emit_all([1, 2, 3], 0)
     assert known.emit_all([2], 1) == {0: Known.MOVED}
     known.lose(0, [1])
-    assert known.pending(0) == 0
+    assert known.settle([], []) == {}
     assert known.take_recalled(0) == []
     assert known.emit_all([1, 3], 0) == {1: Known.MOVED}
-    assert (known.pending(0), known.pending(1)) == (2, 1)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_message_whose_tuple_is_lost_fails_at_the_task_that_has_received_it_since(*, is_lost: bool) -> None:
+    known = Redelivery("in")
+    assert known.emit_all([1], 0) == {}
+    assert known.emit_all([1], 1) == {0: Known.MOVED}
+    if is_lost:
+        known.lose(1, [])
+    known.lose(0, [1])
+    told = known.settle([], [])
+    failed = {task: [message.msg_id for message in settlement.failed] for task, settlement in told.items()}
+    assert failed == ({} if is_lost else {1: [1]})
+    assert known.emit_all([1], 1) == {}

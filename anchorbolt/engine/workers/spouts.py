@@ -82,8 +82,7 @@ class RemoteHost:
         self._answer: Said | None = None  # with the intake, or a chunk's columns
         self._is_asked = False
         self._intake: list[Chunk] = []
-        # Orders to settle that are not done: what to confirm to `redelivery`, and how many to finish there.
-        self._unsettled: deque[tuple[Sequence[Any], int]] = deque()
+        self._unsettled: deque[Sequence[Any]] = deque()  # orders to settle that are not done: their acks
         self._settled = 0
 
     @property
@@ -149,8 +148,6 @@ class RemoteHost:
 
     def lose(self) -> None:
         """Note that the worker was lost. Called with the lock."""
-        if not self._is_hosted:
-            return
         self._flow.take(self._flow_waiting)
         self._flow_waiting = 0
         self._errors_before += self._status.errors_reported
@@ -169,7 +166,6 @@ class RemoteHost:
             self._is_asked = self._is_hosted and (self.is_waiting or self.has_stable_ids)
             if self._is_asked:
                 self.number += 1
-                self._answer = None
                 self._order(Order.TAKE, self.number, self._spouts.load_of(self._flow))
 
     def take(self) -> list[Chunk]:
@@ -193,7 +189,7 @@ class RemoteHost:
         with self._fleet.changed:
             if self.was_lost or not (acked or failed):
                 return  # the worker is gone that knew the messages
-            self._unsettled.append((acked, len(acked) + len(failed)))
+            self._unsettled.append(acked)
             of_intake = [msg_id for chunk in self._intake for msg_id in chunk.tracked_ids]
             is_all = not failed and acked == of_intake
             self._order(Order.SETTLE, None if is_all else acked, [message.msg_id for message in failed])
@@ -202,16 +198,15 @@ class RemoteHost:
         """If the worker was lost, forget these messages, and who has emitted all others."""
         with self._fleet.changed:
             was_lost, self.was_lost = self.was_lost, False
-            if was_lost:
-                self._intake = []
         if was_lost and self.redelivery is not None:
             self.redelivery.lose(self.task[1], msg_ids)
 
     def recall(self) -> None:
         """Tell the spout which of its messages another task has received. Called with the lock."""
-        recalled = [] if self.redelivery is None else self.redelivery.take_recalled(self.task[1])
-        if recalled:
-            self._order(Order.RECALL, recalled)
+        if self.redelivery is not None and not self.was_lost:
+            recalled = self.redelivery.take_recalled(self.task[1])
+            if recalled:
+                self._order(Order.RECALL, recalled)
 
     def wake(self) -> None:
         """Do nothing: the worker does it when its tuples are taken."""
@@ -260,9 +255,8 @@ class RemoteHost:
         redelivery = self.redelivery
         while self._settled < said.status.settled:
             self._settled += 1
-            acked, finished = self._unsettled.popleft()
+            acked = self._unsettled.popleft()
             if redelivery is not None:
-                later.append(partial(redelivery.finish, self.task[1], finished))
                 self._spouts.confirmed.append(partial(redelivery.confirm, acked))
         if said.status.has_acked_again and redelivery is not None and self._to_ack_again:
             self._spouts.confirmed.append(partial(redelivery.confirm, self._to_ack_again))
@@ -284,7 +278,7 @@ class RemoteHost:
         if dropped:
             with self._fleet.changed:
                 if not self.was_lost:
-                    self._unsettled.append((again, 0))
+                    self._unsettled.append(again)
                     self._order(Order.DROP, dropped, again, repeated)
                 for host in self._spouts.hosts:
                     host.recall()
@@ -296,7 +290,6 @@ class RemoteHost:
 
     def _fetch(self, number: int, position: int) -> bytes:
         with self._fleet.changed:
-            self._answer = None
             self._is_asked = not self.was_lost
             self._order(Order.FETCH, number, position)
             said = self._answered(lambda said: said.fetched is not None and said.fetched[:2] == (number, position))
