@@ -19,8 +19,22 @@ class TaskLost(BaseException):
 class Process:
     """What is killed as a whole: a driver and the threads of its spouts, or an attempt that Spark has given up."""
 
-    def __init__(self) -> None:
-        self.is_killed = False
+    def __init__(self, driver: Process | None = None) -> None:
+        """Start it; a worker that stays ends with its `driver`."""
+        self.driver = driver
+        self._is_killed = False
+
+    @property
+    def is_killed(self) -> bool:
+        return self._is_killed or (self.driver is not None and self.driver.is_killed)
+
+    @is_killed.setter
+    def is_killed(self, is_killed: bool) -> None:
+        self._is_killed = is_killed
+
+    def is_of(self, process: Process) -> bool:
+        """Return whether it ends if another one does."""
+        return process in (self, self.driver)
 
 
 class Actor(greenlet.greenlet):

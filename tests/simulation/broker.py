@@ -28,6 +28,7 @@ class Message:
         self.misdeeds = misdeeds  # so often it still meets a fate that makes it fail
         self.holder: Session | None = None  # to whom it is delivered
         self.deliveries = 0
+        self.takers = set[Process]()
         self.is_acked = False
 
     def meets(self, *fates: Fate) -> bool:
@@ -76,7 +77,11 @@ class Broker:
 
     def end(self, process: Process) -> None:
         """Deliver again what a process held that is gone."""
-        self._release(lambda holder: holder.process is process)
+        self._release(lambda holder: holder.process.is_of(process))
+
+    def lost(self, process: Process) -> None:
+        """Note that a driver has lost a worker: its tuples may be gone."""
+        self.reliability.lost([message for message in self.messages if process in message.takers])
 
     def write_letters(self, letters: Sequence[DeadLetter], txid: int) -> None:
         """`topology.dead.letter`."""
@@ -114,6 +119,7 @@ class Session:
         self._spout = spout
         self._world = broker.world
         self.process = process
+        self._recalled = set[Message]()  # the spout knows that another task has them
 
     def take(self) -> Message | None:
         """Deliver a message, if one waits; sometimes one that is delivered to somebody else."""
@@ -121,7 +127,7 @@ class Session:
         ours = (each for each in self._broker.messages if self._broker.spout_of(each) == self._spout)
         waiting = [message for message in ours if not message.is_acked]
         free = [message for message in waiting if message.holder is None]
-        if waiting and world.strikes(0.01):
+        if waiting and world.strikes(0.05 if self._broker.scenario.hosts_spouts else 0.01):
             message = waiting[world.choices.pick(len(waiting))]
             world.say(f"the broker delivers {message.number} a second time")
         elif free:
@@ -131,6 +137,8 @@ class Session:
         self._check_pending()
         message.holder = self
         message.deliveries += 1
+        message.takers.add(self.process)
+        self._recalled.discard(message)
         world.say(f"takes {self._broker.id_of(message)}: {message.fate.value}")
         return message
 
@@ -150,6 +158,10 @@ class Session:
             self.ack(msg_id)
         return True
 
+    def recall(self, msg_id: Any) -> None:
+        """Note that the spout does not wait for a message any more."""
+        self._recalled.add(self._broker.message(msg_id))
+
     def fail(self, msg_id: Any) -> None:
         """Take a fail: deliver the message again."""
         self._world.step(f"fails {msg_id}")
@@ -160,7 +172,9 @@ class Session:
 
     def _check_pending(self) -> None:
         most = self._broker.scenario.max_pending
-        pending = sum(message.holder is self and not message.is_acked for message in self._broker.messages)
+        pending = sum(
+            each.holder is self and not each.is_acked for each in self._broker.messages if each not in self._recalled
+        )
         if most is not None and pending >= most:
             self._world.break_off(Violation(f"a spout takes a message, and {pending} of {most} are pending"))
 

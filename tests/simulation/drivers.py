@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
@@ -14,14 +13,12 @@ from anchorbolt.engine import WaveReport
 from anchorbolt.engine.driver.loop import WaveLoop
 from anchorbolt.engine.driver.parts_of_run import checkpoints_and_sources
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.sources.open_trees import check_spouts_left_out
 from anchorbolt.engine.sources.rich_spouts import RichSpouts
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.run.preparation import former_ackers
 from tests.simulation.broker import Broker
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations
-from tests.simulation.hosts import SteppedHost
 from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, SPOUTS, TIMEOUT_SECS
 from tests.simulation.runner import CACHE_ENTRIES, SimulatedRunner
 from tests.simulation.topology import simulated_topology
@@ -55,17 +52,15 @@ def drive(world: World, name: str) -> None:
     """Run a driver: recover, then run what the sources have not been told to be done with."""
     world.step("starts")
     plan = _plan(world, run_id(world, name))
-    spouts = None
-    if world.broker is not None:
-        spouts = DriverSpouts(plan, world.clock, partial(SteppedHost, world))
-    runner = SimulatedRunner(world, plan, spouts)
+    runner = SimulatedRunner(world, plan)
+    spouts = runner.spouts
     spout, own = checkpoints_and_sources(plan, SimulatedFolder(world, CHECKPOINT), runner)
     spout.recover(world.query_id)
     check_spouts_left_out(plan, spout.record)
     if plan.graph.stream_spouts or spouts is None:
         world.query_id = _QUERY
     sources = [_Query(world, runner, own), *own] if spouts is None or plan.graph.stream_spouts else own
-    run_loop(SteppedLoop(world, sources, None if spouts is None else spouts.rich), spout)
+    run_loop(SteppedLoop(world, sources, None if spouts is None else spouts.rich, runner.idle), spout)
     if world.broker is not None:  # another driver, which has ended meanwhile, may have left out another one
         here = {component for component, _ in plan.wiring.rich_spout_tasks}
         world.broker.left_out = next((name for name in SPOUTS[: world.scenario.spouts] if name not in here), "")
@@ -115,13 +110,21 @@ def _spouts(world: World, broker: Broker) -> tuple[str, ...]:
 class SteppedLoop(WaveLoop):
     """See `WaveLoop`. Where that waits, another actor runs."""
 
-    def __init__(self, world: World, sources: Sequence[Source], rich: RichSpouts | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        sources: Sequence[Source],
+        rich: RichSpouts | None = None,
+        idle: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(sources)
+        self._between = idle
         self._world = world
         self._rich = rich
 
     def wait(self) -> None:
         self._world.wait("has nothing to do")
+        self._between()
         if self._rich is not None:
             is_settled = self._rich.is_settled
             self._world.pass_time(1 if is_settled else (5, 1, 20, 40)[self._world.choices.pick(4)])

@@ -21,6 +21,7 @@ from tests.simulation.mutants import MUTANTS, Mutant
 
 _MARK = "caught by: "
 _MODEL_TESTS = (
+    "tests/engine/workers/test_spouts.py",
     "tests/engine/workers/test_rounds.py",
     "tests/engine/workers/test_worker_rounds.py",
     "tests/state_backends/test_rules.py",

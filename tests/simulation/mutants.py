@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulation.guards import changed
+from tests.simulation.hosted_mutants import HOSTED_MUTANTS, PLAYED_MUTANTS
 from tests.simulation.reliable_mutants import RELIABLE_MUTANTS
-from tests.simulation.scenarios import COMMIT_TASK_SEEDS, RELIABLE_SEEDS, TRANSACTIONAL_SEEDS, WORKER_SEEDS
+from tests.simulation.scenarios import (
+    COMMIT_TASK_SEEDS,
+    HOSTED_SEEDS,
+    RELIABLE_SEEDS,
+    TRANSACTIONAL_SEEDS,
+    WORKER_SEEDS,
+)
 from tests.simulation.transactional.mutants import BATCH_MUTANTS
 from tests.simulation.worker_mutants import WORKER_MUTANTS
 
@@ -269,4 +276,6 @@ MUTANTS = [
     *_mutants(RELIABLE_MUTANTS, RELIABLE_SEEDS[: 2 * SEEDS]),
     *_mutants(BATCH_MUTANTS, TRANSACTIONAL_SEEDS[: 8 * SEEDS]),
     *_mutants(WORKER_MUTANTS, WORKER_SEEDS[: 2 * SEEDS]),
+    *_mutants(HOSTED_MUTANTS, HOSTED_SEEDS[: 2 * SEEDS]),
+    *_mutants(PLAYED_MUTANTS, ()),
 ]

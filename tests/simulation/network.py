@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.workers.frames import Frame, Kind
+from anchorbolt.engine.workers.hosted_spouts import HostedSpouts
 from anchorbolt.engine.workers.inbox import Space
 from anchorbolt.engine.workers.rounds import Slot
 from anchorbolt.engine.workers.worker_rounds import FEED, WorkerRounds
 from anchorbolt.transactional.batches.flights import BatchDriver
+from tests.simulation.actors import Process
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -56,7 +58,7 @@ class Node:
     ) -> None:
         """Start it; `nodes` are all workers by incarnation, as others connect to them."""
         self.slot, self.incarnation = slot, incarnation
-        self.is_dead = False
+        self.process = Process(world.process)
         self.is_busy = False  # within an event
         self.from_driver: deque[Frame] = deque()
         self.to_driver: deque[Frame] = deque()
@@ -65,8 +67,20 @@ class Node:
         self._out: dict[Slot, Wire] = {}
         self._is_idle = True
         self.rounds = WorkerRounds(
-            plan, slots, slot, Space(1 << 30, ""), self._send, self.to_driver.append, emitters, self._wake
+            plan,
+            slots,
+            slot,
+            Space(1 << 30, ""),
+            self._send,
+            self._tell,
+            emitters,
+            self._wake,
+            HostedSpouts(plan, self._tell) if world.scenario.hosts_spouts else None,
         )
+
+    @property
+    def is_dead(self) -> bool:
+        return self.process.is_killed
 
     @property
     def name(self) -> str:
@@ -96,9 +110,15 @@ class Node:
 
     def die(self) -> None:
         """End at once: what is on its way to others still arrives."""
-        self.is_dead = True
+        self.process.is_killed = True
+        if self._world.broker is not None:
+            self._world.broker.end(self.process)
         for wire in self.wires:
             wire.is_broken = True
+
+    def _tell(self, frame: Frame) -> None:
+        if not self.is_dead:
+            self.to_driver.append(frame)
 
     def _wake(self) -> None:
         self._is_idle = False
@@ -109,7 +129,9 @@ class Node:
     def _obey(self) -> None:
         frame = self.from_driver.popleft()
         self._is_idle = False
-        self.rounds.obey(frame)
+        self._world.worker = self.process if frame.kind is Kind.SPOUT else None
+        self.rounds.obey(frame)  # no step of the world if it is for a spout
+        self._world.worker = None
         if frame.kind is Kind.TABLE:
             self._end_older_wires()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.decision import DecisionRecord
@@ -40,6 +40,7 @@ class Reliability:
         self._broker = broker
         self._failures = Counter[int]()  # by number: how often a bolt has failed it, and its source was not told
         self._tries = Counter[int]()  # by number: how often a bolt has failed it, in all
+        self._has_lost_worker = False
         self._opened_at: dict[int, float] = {}  # by root: when its tree was first committed, or last reset
         self._trees: dict[int, set[int]] = {}  # by number: the roots of all trees that were ever committed
         self._closed: dict[int, int] = {}  # by number: the root of its last tree that is not open any more
@@ -51,6 +52,11 @@ class Reliability:
         """Note that a bolt fails a message."""
         self._failures[message.number] += 1
         self._tries[message.number] += 1
+
+    def lost(self, messages: Sequence[Message]) -> None:
+        """Note that a worker is lost that has received these messages: they may fail."""
+        self._has_lost_worker = True
+        self._failures.update(message.number for message in messages)
 
     def committed(self, namespace: str, store: _Namespace) -> None:
         """Check a namespace that has committed."""
@@ -119,8 +125,9 @@ class Reliability:
         # Another driver may have acked the last message of a spout that the last one has left out.
         others = [messages for messages in record.acked if messages.component != self._broker.left_out]
         kept = {msg_id for messages in others for msg_id in messages.msg_ids()}
-        # What a dead driver acked stays in the record until the source delivers it again, if it takes no other ack.
-        if kept and (self._broker.scenario.takes_acks_again or self._world.drivers == 1):
+        # What a dead driver acked stays in the record until the source delivers it again, if it takes no other ack. So
+        # does what a lost worker acked.
+        if kept and not self._has_lost_worker and (self._broker.scenario.takes_acks_again or self._world.drivers == 1):
             raise Violation(f"the run has ended, and the record still keeps the acks of {kept}")
         self._check_letters()
         effects = self._effects()
@@ -152,6 +159,8 @@ class Reliability:
 
     def _check_letters(self) -> None:
         numbers = [self._broker.message(each.msg_id).number for each in self._letters()]
+        if [letter.values for letter in self._letters()] != [(number,) for number in numbers]:
+            raise Violation("a dead letter has the values of another message")
         for number in numbers:
             if self._broker.scenario.is_stable and numbers.count(number) > 1:
                 raise Violation(f"message {number} is a dead letter more than once")

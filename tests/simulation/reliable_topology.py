@@ -56,6 +56,9 @@ class Queue(BaseRichSpout):
     def fail(self, msg_id: Any) -> None:
         self.session.fail(msg_id)
 
+    def recall(self, msg_id: Any) -> None:
+        self.session.recall(msg_id)
+
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("number")
 

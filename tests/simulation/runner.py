@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -12,6 +13,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
+from anchorbolt.engine.sources.rich_spouts import NewHost
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.executors.wrapped_bolts import StatefulBoltExecutor
@@ -22,9 +24,11 @@ from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.engine.task.watchdog import LongCall
 from anchorbolt.engine.workers.frames import Kind
 from anchorbolt.engine.workers.sources import SourceTask, driver_tasks
+from anchorbolt.engine.workers.spouts import WorkerSpouts
 from anchorbolt.errors import InfrastructureLost
 from anchorbolt.state_backends.key_value import KeyValueState
 from tests.simulation.actors import TaskLost
+from tests.simulation.hosts import SteppedHost
 from tests.simulation.violation import Violation
 from tests.simulation.workers import FeedTask, SimulatedFleet
 from tests.simulation.world import World
@@ -194,17 +198,32 @@ class TaskRunner:
 class SimulatedRunner(TaskRunner):
     """See `anchorbolt.engine.driver.runner.Runner`."""
 
-    def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts | None) -> None:
+    def __init__(self, world: World, plan: ExecutionPlan) -> None:
         super().__init__(world, plan)
         self.lines: Sequence[str] = ()  # of the current batch
-        self.spouts = spouts
+        new_host: NewHost = partial(SteppedHost, world)
+        self._hosted: WorkerSpouts | None = None
+        if world.scenario.hosts_spouts:
+            assert self._fleet is not None
+            self._hosted = WorkerSpouts(self._fleet)  # type: ignore[arg-type]
+            new_host = self._hosted.new_host
+        self.spouts = None if world.broker is None else DriverSpouts(plan, world.clock, new_host)
         self.processing = None
-        self.sources = () if spouts is None else spouts.sources
+        self.sources = () if self.spouts is None else self.spouts.sources
+
+    def idle(self) -> None:
+        """Let what happens in workers happen between two waves."""
+        if self._hosted is not None and self._fleet is not None:
+            self._fleet.idle()
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         self.world.tries.begun(self.world.process, current)
         if self._fleet is not None:
-            sources = driver_tasks(self._plan, self.spouts, self._fleet.slots)
+            intakes = None
+            if self._hosted is not None and self.spouts is not None and self.spouts.rich is not None:
+                self.spouts.rich.forget_lost()
+                intakes = self._hosted.intakes()
+            sources = driver_tasks(self._plan, self.spouts, self._fleet.slots, intakes)
             feed = [lambda: self._run_lines(current)] if "lines" in self._plan.graph.spouts else []
             return self.run_in_workers(self._fleet, 0, current, sources, feed)
         return self.run_levels(self._plan, self._run_spouts(current), current)

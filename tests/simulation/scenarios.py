@@ -12,6 +12,7 @@ _COMMIT_TASKS = range(3, 5)
 _BLOCK = 8 * _SCENARIOS
 _BLOCKS = 4
 _WITH_WORKERS = 3  # of the blocks of seeds
+_HOSTED = 2
 _VARIANTS = 4
 _WITH_LOSSES = 3  # of the variants of a stream spout
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
@@ -23,6 +24,9 @@ COMMIT_TASK_SEEDS = [seed for seed in range(1 << 14) if seed // _SCENARIOS % 8 i
 
 WORKER_SEEDS = [seed for seed in range(1 << 14) if seed // _BLOCK % _BLOCKS == _WITH_WORKERS]
 """Some of the seeds whose tasks run in workers that stay: a fourth of all, of every kind of topology."""
+
+HOSTED_SEEDS = [seed for seed in WORKER_SEEDS if seed % _SCENARIOS == _RELIABLE and seed // _SCENARIOS % _HOSTED == 0]
+"""Some of the seeds whose rich spouts are in these workers."""
 
 
 class Ids(Enum):
@@ -69,6 +73,7 @@ class Scenario:
     max_pending: int | None = None
     loses_executors: bool = False
     workers: int = 0  # that stay; 0 if the tasks run as Spark's
+    hosts_spouts: bool = False  # whether they have the rich spouts
 
     @property
     def may_fail_for_good(self) -> bool:
@@ -109,4 +114,5 @@ def scenario_of(choices: Choices) -> Scenario:
         max_pending=(None, 1, 2, 3)[choices.pick(4)],
         spouts=1 + choices.pick(2),
         workers=workers,
+        hosts_spouts=workers > 0 and number % _HOSTED == 0,
     )

@@ -4,7 +4,7 @@
     python -m tests.simulation.simulate --replay 4711                # one seed, with its trace
 
 Every fourth seed has a reliable spout, alone or beside the stream spout. Another fourth has a transactional topology.
-In a fourth of all, 32 in a row, the tasks run in workers that stay.
+In a fourth of all, 32 in a row, the tasks run in workers that stay; half of the reliable spouts of these, too.
 
 A seed that fails replays to the same failure, and shrinks to the few faults that it needs.
 """
@@ -39,6 +39,7 @@ from anchorbolt.util.retry import RetryPolicy
 from tests.simulation import topology
 from tests.simulation.choices import Choices
 from tests.simulation.drivers import drive
+from tests.simulation.hosts import in_one_thread
 from tests.simulation.scenarios import scenario_of
 from tests.simulation.transactional.drivers import batches_in_one_thread, drive_batches
 from tests.simulation.transactional.world import BatchWorld
@@ -185,6 +186,7 @@ def _in_one_thread(world: World) -> Iterator[World]:
             # Files that only the invariants read: Parquet would be a quarter of a simulation's time.
             mock.patch("pyarrow.parquet.ParquetWriter", pa.ipc.new_stream),
             batches,
+            in_one_thread(world),
         ):
             yield world
     finally:

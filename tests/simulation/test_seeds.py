@@ -100,6 +100,7 @@ def test_the_seeds_reach_every_kind_of_fault() -> None:
         r"worker \S+ dies": "a worker that stays dies",
         r"the worker of worker \S+ dies": "such a worker dies in the middle of a step",
         "does not answer": "a worker that sleeps and is replaced",
+        r"worker \S+ dies, and its driver notices": "a worker with spouts dies between two rounds",
         r"worker \S+ goes on": "the sleeping worker wakes up",
         "refuses worker": "a worker of an older table connects",
         r"a connection from \d to worker": "a connection between two workers breaks",

@@ -11,6 +11,7 @@ from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.round_text import round_to_text
+from anchorbolt.engine.workers.fleet import WorkerSpouts
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.rounds import Member, Placement, RoundProgress, Slot, Table
 from anchorbolt.engine.workers.sources import SourceTask
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _FAULTS = 0.008
 """How often a fault strikes before an event."""
 _LATE_EVENTS = 60
+_IDLE_EVENTS = 8
+_MEANWHILE = 0.2
+_FAULTS_MEANWHILE = 0.02
 
 FeedTask = Callable[[], Iterable[Envelope]]
 """An attempt of a spout's task that is no task of a worker."""
@@ -48,6 +52,26 @@ class _Running:
         return is_done or bool(self.failure)
 
 
+class _Changed:
+    """The lock of a fleet, and its condition."""
+
+    def __init__(self, fleet: SimulatedFleet) -> None:
+        self._fleet, self._depth = fleet, 0
+
+    def __enter__(self) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            self._fleet.meanwhile()
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+
+    def wait_for(self, predicate: Callable[[], bool], timeout_s: float) -> bool:
+        if timeout_s:
+            self._fleet.wait_for(predicate)
+        return predicate()
+
+
 class SimulatedFleet:
     """The workers of one driver. Its methods may be called by several actors of the driver's process."""
 
@@ -61,6 +85,9 @@ class SimulatedFleet:
         self._incarnations: dict[int, Node] = {}
         self._running: dict[int, _Running] = {}
         self._number = 0
+        self.spouts: WorkerSpouts | None = None
+        self.changed = _Changed(self)
+        self.has_ended = False
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -77,13 +104,14 @@ class SimulatedFleet:
         """Run a round; return the reports. `check` may raise, and is called before each event."""
         progress = RoundProgress(self._placements[phase], sources, has_feed=bool(feed))
         running = _Running(progress)
-        table = self._complete_table()
-        number = self._begin(running)
-        text = round_to_text(self._plans[phase], current)
-        for node in self.nodes:
-            tasks = [list(task) for task in sources.get(node.slot, ())]
-            node.from_driver.append(Frame(Kind.ROUND, number, payload=pack([phase, text, tasks])))
-        self._tell_expected(number, progress.begin())
+        with self.changed:
+            table = self._complete_table()
+            number = self._begin(running)
+            text = round_to_text(self._plans[phase], current)
+            for node in self.nodes:
+                tasks = [list(task) for task in sources.get(node.slot, ())]
+                node.from_driver.append(Frame(Kind.ROUND, number, payload=pack([phase, text, tasks])))
+            self._tell_expected(number, progress.begin())
         reports: list[bytes] = []
         feeding = self._feed(phase, number, table, feed, progress, reports) if feed else None
         try:
@@ -100,11 +128,12 @@ class SimulatedFleet:
 
     def ask(self, kind: Kind, payloads: Mapping[Slot, bytes], txid: int) -> list[Any]:
         """Send requests to workers; return their answers."""
-        self._complete_table()
-        running = _Running(None, payloads)
-        number = self._begin(running)
-        for slot, payload in payloads.items():
-            self._nodes[slot].from_driver.append(Frame(kind, number, payload=payload))
+        with self.changed:
+            self._complete_table()
+            running = _Running(None, payloads)
+            number = self._begin(running)
+            for slot, payload in payloads.items():
+                self._nodes[slot].from_driver.append(Frame(kind, number, payload=payload))
         try:
             self._go_on(running, None, lambda: None)
         finally:
@@ -112,6 +141,41 @@ class SimulatedFleet:
         if running.failure:
             raise InfrastructureLost(f"simulated: {running.failure}", txid=txid)
         return running.answers
+
+    def has(self, slot: Slot) -> bool:
+        return slot in self._nodes
+
+    def tell(self, slot: Slot, frame: Frame) -> None:
+        if slot in self._nodes:
+            self._nodes[slot].from_driver.append(frame)
+
+    def wait_for(self, predicate: Callable[[], bool]) -> None:
+        """Let things happen until something is true."""
+        while not (predicate() or self._world.is_unwinding):
+            self._complete_table()
+            self._happens()
+
+    def idle(self) -> None:
+        """Let some things happen."""
+        with self.changed:
+            self._complete_table()
+        for _ in range(self._world.choices.pick(_IDLE_EVENTS)):
+            self._happens()
+
+    def meanwhile(self) -> None:
+        """Let the fleet's thread do something, perhaps, before another one gets the lock."""
+        choices = self._world.choices
+        if self.spouts is None or self._running or not choices.happens(_MEANWHILE):
+            return
+        if not self._nodes or not self._world.strikes(_FAULTS_MEANWHILE):
+            self._happens()
+            return
+        node = self.nodes[choices.pick(len(self._nodes))]
+        self._world.say(f"{node.name} dies, and its driver notices")
+        node.die()
+        self._lose(node, f"{node.name} has ended")
+        if choices.pick(2):
+            self._complete_table()
 
     def _begin(self, running: _Running) -> int:
         self._number += 1
@@ -126,6 +190,8 @@ class SimulatedFleet:
             table = self._table.with_member(slot, Member(incarnation, "simulated", incarnation))
             assert table is not None
             self._table, self._nodes[slot], self._incarnations[incarnation] = table, node, node
+            if self.spouts is not None:
+                self.spouts.came(slot)
         if missing:
             members = [[each, *self._table.members[each]] for each in sorted(self._table.members)]
             for node in self.nodes:
@@ -134,25 +200,32 @@ class SimulatedFleet:
 
     def _go_on(self, running: _Running, feeding: Iterator[None] | None, check: Callable[[], None]) -> None:
         """Let one thing after the other happen until the round or request has ended, or has failed."""
-        choices = self._world.choices
         while not running.is_over:
             check()
+            if self._happens(feeding):
+                feeding = None
+
+    def _happens(self, feeding: Iterator[None] | None = None) -> bool:
+        """Let one thing happen; return whether `feeding` has ended."""
+        choices = self._world.choices
+        with self.changed:
             events = [(node, event) for node in self.nodes for event in node.events()]
             heard = [node for node in self.nodes if node.to_driver or (node.is_dead and not node.is_busy)]
             number = len(heard) + len(events) + (feeding is not None)
             chosen = choices.pick(number)
             if self._is_struck():
-                continue
+                return False
             if not number:
-                if not any(node.is_busy for node in self.nodes):
+                if self._running and not any(node.is_busy for node in self.nodes):
                     self._world.break_off(Violation("workers wait for each other for ever"))
                 self._world.wait("waits for workers")
             elif chosen < len(heard):
                 self._hear(heard[chosen])
             elif chosen < len(heard) + len(events):
                 self._turn(*events[chosen - len(heard)])
-            elif feeding is not None and next(feeding, self) is self:
-                feeding = None
+            elif feeding is not None:
+                return next(feeding, self) is self
+        return False
 
     def _turn(self, node: Node, event: Event) -> None:
         node.is_busy = True
@@ -197,11 +270,15 @@ class SimulatedFleet:
     def _hear(self, node: Node) -> None:
         """Take a frame of a worker, or notice that it has ended."""
         if not node.to_driver:
+            node.die()
             self._lose(node, f"{node.name} has ended")
             return
         kind, number, level, _, payload = node.to_driver.popleft()
         running = self._running.get(number)
-        if kind is Kind.LOST:
+        if kind is Kind.SPOUT and self.spouts is not None:
+            self.spouts.said(node.slot, payload)
+            self.spouts.do_later()
+        elif kind is Kind.LOST:
             slot, reason = unpack(payload)
             for each, other in self._running.items():
                 is_meant = each == number if slot == node.slot else each <= number or slot == FEED
@@ -220,6 +297,9 @@ class SimulatedFleet:
             return
         del self._nodes[node.slot]
         self._table = self._table.without(node.slot)
+        if self.spouts is not None and self._world.broker is not None:
+            self._world.broker.lost(node.process)
+            self.spouts.gone(node.slot)
         for running in self._running.values():
             if running.progress is not None or node.slot in running.asked:
                 running.failure = reason

@@ -72,6 +72,7 @@ class World:
         self._halted = False
         self._looked_again = False
         self.has_ended_well = False  # the last driver
+        self.worker: Process | None = None  # that starts threads, on the greenlet of its driver
         self._tasks: dict[Actor, str] = {}  # what an actor that runs a task's attempt runs
 
     def run(self) -> None:
@@ -110,7 +111,7 @@ class World:
     @property
     def process(self) -> Process:
         """The process that runs."""
-        return self._running.process
+        return self.worker or self._running.process
 
     @property
     def is_unwinding(self) -> bool:
@@ -273,7 +274,7 @@ class World:
             if actor.name.startswith("driver"):
                 self.has_ended_well = not actor.is_killed and failure is None
             actor.is_killed = True
-            self.schedule.end([each for each in self.schedule.actors if each.process is actor.process])
+            self.schedule.end([each for each in self.schedule.actors if each.process.is_of(actor.process)])
             if self.broker is not None:
                 self.broker.end(actor.process)
         if failure is None:
