@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple, overload
 
 from anchorbolt.errors import SerializationError
@@ -36,6 +36,12 @@ class Chunk(NamedTuple):
         if not isinstance(columns, list) or any(len(column) != self.size for column in columns):
             raise SerializationError(f"a chunk of stream {self.stream!r} is damaged: its columns differ in length")
         return columns
+
+    def without(self, dropped: Container[int]) -> Chunk:
+        """Return the chunk without the tuples at these positions. Raises as `columns`."""
+        kept = [position for position in range(self.size) if position not in dropped]
+        payload = pack([[column[position] for position in kept] for column in self.columns()])
+        return self._replace(size=len(kept), payload=payload, msg_ids=[self.msg_ids[each] for each in kept])
 
 
 class StreamIntake:

@@ -219,7 +219,7 @@ class SimulatedRunner(TaskRunner):
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         self.world.tries.begun(self.world.process, current)
         if self._fleet is not None:
-            intakes = None
+            intakes: Mapping[TaskKey, int] = {}
             if self._hosted is not None and self.spouts is not None and self.spouts.rich is not None:
                 self.spouts.rich.forget_lost()
                 intakes = self._hosted.intakes()

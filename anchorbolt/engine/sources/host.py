@@ -35,7 +35,11 @@ class Host(Protocol):
     def failure(self) -> AnchorboltError | None: ...
     @property
     def was_lost(self) -> bool:
-        """Whether the worker was lost that held the task: its intake is gone."""
+        """Whether the worker was lost that held the task."""
+
+    @property
+    def keeps_intake(self) -> bool:
+        """Whether the driver has the tuples of the intake: it is not lost with the worker."""
 
     @property
     def has_stable_ids(self) -> bool: ...

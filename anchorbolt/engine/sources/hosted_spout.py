@@ -37,6 +37,7 @@ class HostedSpout:
     """One task of a rich spout. One thread makes the calls to the spout: `open`, `step` and `end`."""
 
     was_lost = False
+    keeps_intake = True
 
     def __init__(self, plan: ExecutionPlan, task: TaskKey, flow: FlowControl, clock: Callable[[], float]) -> None:
         """Make the task; `clock` returns seconds, for the times of its emits."""

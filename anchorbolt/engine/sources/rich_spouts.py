@@ -207,7 +207,7 @@ class RichSpouts(Source):
         """Go on with the wave without the tuples that were lost with a worker. Called before each round in workers."""
         for task, host in self._hosts.items():
             if host.was_lost:
-                host.forget(self.book.forget(self._plan.wiring.task_id(task)))  # from the intake, too
+                host.forget(() if host.keeps_intake else self.book.forget(self._plan.wiring.task_id(task)))
 
     def end_wave(self, txid: int) -> None:
         """Forget the intake. Messages that `settle` has not handled are neither acked nor failed."""

@@ -19,7 +19,6 @@ from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.errors import AnchorboltError, InfrastructureLost
-from anchorbolt.serialization import pack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.spouts.message_ids import id_key, id_keys
@@ -175,11 +174,7 @@ class _Host(SpoutHost):
     def drop(self, positions: dict[int, list[int]], again: Sequence[Any], repeated: int) -> None:
         """Drop tuples of the intake, which the source has delivered again; ack some of them again."""
         for number, dropped in positions.items():
-            chunk, gone = self.intake[number], set(dropped)
-            kept = [position for position in range(chunk.size) if position not in gone]
-            payload = pack([[column[position] for position in kept] for column in chunk.columns()])
-            ids = [chunk.msg_ids[position] for position in kept]
-            self.intake[number] = chunk._replace(size=len(kept), payload=payload, msg_ids=ids)
+            self.intake[number] = self.intake[number].without(frozenset(dropped))
         if self.relay is not None:
             self.relay.repeated += repeated
         self._orders_to_settle += 1

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -46,25 +47,25 @@ def emitter_tasks(plan: ExecutionPlan, slots: int) -> dict[Slot, list[SourceTask
 
 
 def driver_tasks(
-    plan: ExecutionPlan, spouts: DriverSpouts | None, slots: int, hosted: Mapping[TaskKey, int] | None = None
+    plan: ExecutionPlan, spouts: DriverSpouts | None, slots: int, hosted: Mapping[TaskKey, int] = MappingProxyType({})
 ) -> dict[Slot, list[SourceTask]]:
     """Return the tasks of rich spouts with the intake of the wave, and the tasks that replay dead letters.
 
-    `hosted` has the numbers of the intakes if the workers hold them.
+    `hosted` has the numbers of the intakes that workers hold.
     """
     found: list[SourceTask] = []
     for component, index in plan.wiring.rich_spout_tasks:
         assert spouts is not None
         assert spouts.rich is not None
         intake = spouts.rich.intake((component, index))
+        number = hosted.get((component, index), 0) if intake.chunks else 0
         chunks: list[list[Any]] = [
-            [chunk.stream, chunk.size, roots.tobytes(), spouts.rich.packed_ids(chunk), chunk.payload]
-            if hosted is None
-            else [roots.tobytes()]
+            [roots.tobytes()]
+            if number
+            else [chunk.stream, chunk.size, roots.tobytes(), spouts.rich.packed_ids(chunk), chunk.payload]
             for chunk, roots in intake.chunks
         ]
         expired, moves = intake.expired.tobytes(), dict(intake.moves)
-        number = hosted[component, index] if hosted is not None and chunks else 0
         found.append(SourceTask(component, index, False, sorted(intake.excluded), expired, moves, chunks, number))
     if spouts is not None and spouts.replays is not None and plan.replays_letters:
         for task, rows_of_task in spouts.replays.tasks():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from anchorbolt.engine.workers.fleet import Fleet
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.hosted_spouts import Order, Said, Status, lost_intake
 from anchorbolt.engine.workers.rounds import Slot
-from anchorbolt.errors import AnchorboltError, InfrastructureLost
+from anchorbolt.errors import AnchorboltError, InfrastructureLost, WorkerLost
 from anchorbolt.spouts.base import BaseRichSpout, Spout
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.tracking.redelivery import Known, Redelivery
@@ -38,7 +38,17 @@ class RemoteChunk(Chunk):
 
     def columns(self) -> list[list[Any]]:
         """Fetch and decode the columns. Raises `InfrastructureLost` if the worker was lost."""
-        return Chunk(self.stream, self.size, self.fetch(), self.msg_ids, self.since).columns()
+        return self.fetched().columns()
+
+    def fetched(self) -> Chunk:
+        """Return the chunk with its columns. Raises `InfrastructureLost` if the worker was lost."""
+        return Chunk(self.stream, self.size, self.fetch(), self.msg_ids, self.since)
+
+    def without(self, dropped: Container[int]) -> RemoteChunk:
+        msg_ids = [msg_id for position, msg_id in enumerate(self.msg_ids) if position not in dropped]
+        chunk = RemoteChunk(self.stream, len(msg_ids), b"", msg_ids, self.since)
+        chunk.fetch = self.fetch
+        return chunk
 
 
 class RemoteHost:
@@ -82,6 +92,10 @@ class RemoteHost:
         self._answer: Said | None = None  # with the intake, or a chunk's columns
         self._is_asked = False
         self._intake: list[Chunk] = []
+        self.keeps_intake = False
+        self._lost_intakes = 0  # in a row
+        self._is_intake_lost = False
+        self._most_lost = plan.settings.max_batch_retries
         self._unsettled: deque[Sequence[Any]] = deque()  # orders to settle that are not done: their acks
         self._settled = 0
 
@@ -153,6 +167,11 @@ class RemoteHost:
         self._errors_before += self._status.errors_reported
         self._status, self.waiting_since = Status(), None
         self._is_hosted, self.was_lost = False, True
+        if any(chunk.size for chunk in self._intake):
+            self._lost_intakes, self._is_intake_lost = self._lost_intakes + 1, True
+            if self._lost_intakes > self._most_lost and not self.has_stable_ids:
+                self.failure = self._suspected()
+                self._spouts.later.append(self._on_change)
         self._unsettled.clear()
         self._settled = 0
 
@@ -162,7 +181,12 @@ class RemoteHost:
             self._spouts.confirm()
         self.forget(())
         with self._fleet.changed:
-            self._intake = []
+            if any(chunk.size for chunk in self._intake) and not self._is_intake_lost:
+                self._lost_intakes = 0
+            self._intake, self._is_intake_lost = [], False
+            # A tuple may have ended the worker. If the driver has the tuples, the wave's tries and the search for the
+            # tuple are as for any other source. Without stable ids it would count those that are delivered again twice.
+            self.keeps_intake = self.has_stable_ids and self._lost_intakes > 0
             self._is_asked = self._is_hosted and (self.is_waiting or self.has_stable_ids)
             if self._is_asked:
                 self.number += 1
@@ -177,10 +201,17 @@ class RemoteHost:
                 return []
             now = self._clock()
             for position, (stream, size, age_s, msg_ids) in enumerate(said.intake[1]):
-                self._intake.append(self._chunk(position, stream, size, msg_ids, now - age_s))
+                chunk = RemoteChunk(stream, size, b"", msg_ids, now - age_s)
+                chunk.fetch = partial(self._fetch, self.number, position)
+                self._intake.append(chunk)
             taken = sum(chunk.size for chunk in self._intake)
             self._flow.take(taken)
             self._flow_waiting -= taken
+        if self.keeps_intake:
+            try:
+                self._intake = [chunk.fetched() for chunk in self._intake if isinstance(chunk, RemoteChunk)]
+            except InfrastructureLost:
+                self._intake = []
         if self.redelivery is not None:
             self._drop_known(self.redelivery)
         return self._intake
@@ -273,8 +304,7 @@ class RemoteHost:
                 dropped[position] = list(known)
                 again += [chunk.msg_ids[each] for each, what in known.items() if what is Known.ACKED]
                 repeated += sum(what is Known.IN_FLIGHT for what in known.values())
-                kept = [msg_id for each, msg_id in enumerate(chunk.msg_ids) if each not in known]
-                self._intake[position] = self._chunk(position, chunk.stream, len(kept), kept, chunk.since)
+                self._intake[position] = chunk.without(known)
         if dropped:
             with self._fleet.changed:
                 if not self.was_lost:
@@ -283,10 +313,14 @@ class RemoteHost:
                 for host in self._spouts.hosts:
                     host.recall()
 
-    def _chunk(self, position: int, stream: str, size: int, msg_ids: Sequence[Any], since: float) -> Chunk:
-        chunk = RemoteChunk(stream, size, b"", msg_ids, since)
-        chunk.fetch = partial(self._fetch, self.number, position)
-        return chunk
+    def _suspected(self) -> WorkerLost:
+        component, index = self.task
+        return WorkerLost(
+            f"worker {self.slot} was lost {self._lost_intakes} times in a row while it held tuples of spout "
+            f"{component!r}, task {index}: one of them may end its process. See the last output of the worker. With "
+            "stable_message_ids, dead letters (topology.dead.letter) would find the tuple.",
+            txid=0,
+        )
 
     def _fetch(self, number: int, position: int) -> bytes:
         with self._fleet.changed:
@@ -368,8 +402,8 @@ class WorkerSpouts:
             call()
 
     def intakes(self) -> dict[TaskKey, int]:
-        """Return the numbers of the intakes, by task."""
-        return {host.task: host.number for host in self.hosts}
+        """Return the numbers of the intakes that workers hold, by task."""
+        return {host.task: host.number for host in self.hosts if not host.keeps_intake}
 
     def came(self, slot: Slot) -> None:
         """Note a new worker. Called by the fleet, with its lock."""

@@ -108,7 +108,7 @@ class WorkersRunner:
             feed = partial(fed, self._jobs, self._query.frame, current)
         sources: Mapping[Slot, Sequence[SourceTask]] = {}
         if self.processing is None:
-            intakes = None
+            intakes: Mapping[TaskKey, int] = {}
             if self._hosted is not None and self.spouts is not None and self.spouts.rich is not None:
                 self.spouts.rich.forget_lost()
                 intakes = self._hosted.intakes()

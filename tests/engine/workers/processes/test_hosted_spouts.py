@@ -12,7 +12,7 @@ import pytest
 
 from anchorbolt.bolts import BasicOutputCollector, FailedException
 from anchorbolt.engine.driver.loop import RunStatus
-from anchorbolt.errors import ConfigError, SpoutError, TopologyError
+from anchorbolt.errors import ConfigError, SpoutError, TopologyError, WorkerLost
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.spouts.collector import SpoutOutputCollector
@@ -20,6 +20,7 @@ from anchorbolt.streams import OutputFieldsDeclarer, TopologyContext, Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.cli.command import wait_until
 from tests.engine.jobs import CountWords, kept_in
+from tests.engine.workers.processes.hosts import ProcessHosts
 from tests.engine.workers.processes.jobs import Marks, Passes, counting, counts_of, generated, word_of
 from tests.engine.workers.processes.runs import PATIENCE_S, StartedRun, started
 
@@ -176,6 +177,57 @@ def test_failed_messages_come_again_and_then_are_dead_letters_with_their_values(
         assert sum(report.dead_letters.get("words", 0) for report in run.handle.reports) == 1
     assert "7" in marks.lines("failed")
     assert any(b"word-13" in path.read_bytes() for path in (tmp_path / "dead").rglob("*") if path.is_file())
+
+
+class Exits(Passes):
+    """Ends its process on each `word-13`, unless it was mended."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        if tup[0] == "word-13" and not self.marks.lines("mended"):
+            os._exit(7)
+        super().execute(tup, collector)
+
+
+@pytest.fixture
+def blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say of each lost worker that its process has ended, as Spark does."""
+    monkeypatch.setattr(
+        ProcessHosts, "why_lost", lambda self, slot, incarnation, txid, unheard: WorkerLost("it has ended", txid=txid)
+    )
+
+
+@pytest.mark.usefixtures("blamed")
+@pytest.mark.parametrize("kind", [FileSpout, NewIds])
+def test_a_tuple_that_ends_its_own_worker_ends_the_run(kind: type[FileSpout], queue: Queue, tmp_path: Path) -> None:
+    """It failed: the wave went on without the tuples that were lost with the worker, again and again."""
+    marks = Marks(tmp_path)
+    queue.feed(97)
+    topology = spread(kind(queue.folder), marks, Exits(marks, holds=False))
+    conf = {**IN_WORKERS, "topology.workers": 1}
+    with started(topology, tmp_path, conf=conf, workers=1, until_empty=False) as run:
+        wait_until(lambda: run.handle.status is RunStatus.FAILED, "the failure", PATIENCE_S)
+        assert isinstance(run.handle.failure, WorkerLost)
+        assert len(run.hosts.started[0]) <= 8
+    marks.note("mended", "")
+    with started(topology, tmp_path, conf=conf, workers=1, until_empty=False) as run:
+        wait_until(queue.is_empty, "all acks", PATIENCE_S)
+        run.stop()
+        counted = run.handle.state("count")
+    assert {*counted.values()} == {1} if kind is FileSpout else {1, 2}
+    assert len(counted) == 97
+
+
+@pytest.mark.usefixtures("blamed")
+def test_a_tuple_that_ends_its_own_worker_is_found_by_halves(queue: Queue, tmp_path: Path) -> None:
+    marks = Marks(tmp_path)
+    queue.feed(97)
+    conf = {**IN_WORKERS, "topology.workers": 1, "topology.dead.letter": str(tmp_path / "dead")}
+    topology = spread(FileSpout(queue.folder), marks, Exits(marks, holds=False))
+    with started(topology, tmp_path, conf=conf, workers=1, until_empty=False) as run:
+        wait_until(queue.is_empty, "all acks", PATIENCE_S)
+        run.stop()
+        assert run.handle.state("count") == {word: 1 for word in counts_of(97) if word != "word-13"}
+        assert sum(report.dead_letters.get("words", 0) for report in run.handle.reports) == 1
 
 
 def test_pause_and_resume_reach_the_spouts(queue: Queue, tmp_path: Path) -> None:
