@@ -134,4 +134,14 @@ a replacement drops what a lost worker had
     engine.workers.spouts._drop_known: not self.was_lost -> True
 a replacement fails what a lost worker emitted
     engine.workers.hosted_spouts.settle_all: [msg_id for msg_id in failed if _] -> list(failed)
+the tuples of a wave after a loss stay in the worker
+    engine.workers.spouts.ask: self.keeps_intake = _ -> pass
+the driver keeps all tuples after a loss
+    engine.workers.spouts.ask: self._lost_intakes = 0 -> pass
+a lost intake counts as if it was not lost
+    engine.workers.spouts.ask: any(...) and not self._is_intake_lost -> any(chunk.size for chunk in self._intake)
+an intake that is lost while it is fetched was emitted
+    engine.workers.spouts.take: self._intake = [] -> pass
+without stable ids, a tuple ends its worker again and again
+    engine.workers.spouts.RemoteHost.lose: self._lost_intakes > self._most_lost and _ -> False
 """

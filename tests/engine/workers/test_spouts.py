@@ -16,7 +16,7 @@ from anchorbolt.engine.sources.flow_control import FlowControl
 from anchorbolt.engine.workers.frames import Frame, Kind
 from anchorbolt.engine.workers.hosted_spouts import HostedSpouts, Order, Said, Status
 from anchorbolt.engine.workers.spouts import RemoteHost, WorkerSpouts
-from anchorbolt.errors import InfrastructureLost
+from anchorbolt.errors import InfrastructureLost, WorkerLost
 from anchorbolt.run.preparation import prepare_plan
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.message_ids import AckedMessages
@@ -210,6 +210,58 @@ def test_acks_are_forgotten_when_two_waves_have_begun_since_the_source_has_them(
     assert known.acked == msg_ids
     host.ask()
     assert known.acked == []
+
+
+def lost(fleet: PlayedFleet, host: RemoteHost, known: Redelivery) -> None:
+    """Lose the worker in a wave; the wave ends."""
+    fleet.is_replaced()
+    host.forget(range(len(WORDS)))
+    known.settle([], [])
+
+
+def test_the_driver_keeps_the_intake_after_a_lost_one_until_one_is_not_lost(
+    fleet: PlayedFleet, host: RemoteHost, known: Redelivery
+) -> None:
+    kept = []
+    for is_lost in (True, True, False, False):
+        host.ask()
+        chunks = host.take()
+        kept.append(host.keeps_intake)
+        assert [chunk.payload for chunk in chunks if chunk.size] == (
+            [pack([[word]]) for word in WORDS] if host.keeps_intake else [b""] * len(WORDS)
+        )
+        if is_lost:
+            lost(fleet, host, known)
+        else:
+            known.settle([*AckedMessages.parts_of("in", [*range(len(WORDS))])], [])
+            known.confirm([*range(len(WORDS))])
+    assert kept == [False, True, True, False]
+
+
+def test_an_intake_that_is_lost_while_it_is_fetched_was_not_emitted(
+    fleet: PlayedFleet, host: RemoteHost, known: Redelivery
+) -> None:
+    host.ask()
+    host.take()
+    lost(fleet, host, known)
+    host.ask()
+    fleet.changed.answers.append(fleet.is_replaced)
+    assert host.take() == []
+    assert known.emit_all(range(len(WORDS)), 1) == {}
+
+
+def test_intakes_without_stable_ids_that_are_lost_in_a_row_end_the_run(fleet: PlayedFleet, host: RemoteHost) -> None:
+    host.has_stable_ids, host.redelivery = False, None
+    for is_lost in (True, True, True, False, True, True, True, True):
+        assert host.failure is None
+        fleet.say(is_waiting=True)
+        host.ask()
+        assert len(host.take()) == len(WORDS)
+        assert not host.keeps_intake
+        if is_lost:
+            fleet.is_replaced()
+            host.forget(())
+    assert isinstance(host.failure, WorkerLost)
 
 
 def test_errors_that_a_lost_worker_has_reported_still_count(fleet: PlayedFleet, host: RemoteHost) -> None:
