@@ -98,8 +98,8 @@ class RedisStreamsSpout(BaseRichSpout):
             username: ACL user; None means the default user.
             password: Its password. It is part of the spout's pickle, which leaves the driver only if
                 `topology.spouts.in` is `workers`.
-            password_env: Instead of `password`, the name of an environment variable of the driver.
-            password_file: Instead of `password`, the path of a file on the driver.
+            password_env: Instead of `password`, the name of an environment variable where the spout runs.
+            password_file: Instead of `password`, the path of a file where the spout runs.
             timeout_ms: Time in milliseconds for connecting, and for each read and write of a socket.
             tls: Encryption settings; None means no encryption. May be a mapping with the keys of `TlsSettings`.
 
