@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -205,14 +206,17 @@ class Fleet:
         tasks = 0 if latest.is_done else sum(map(len, self.placements[-1].levels))
         return dict(latest.executed), tasks
 
-    def figures(self) -> list[WorkerFigures]:
-        """Return the workers that are there. May be called on any thread."""
+    def figures(self, spout_tasks: Mapping[Slot, int] = MappingProxyType({})) -> list[WorkerFigures]:
+        """Return the workers that are there. May be called on any thread.
+
+        `spout_tasks` is the number of tasks that each has besides those of bolts and ackers.
+        """
         with self.changed:
             workers = sorted(self.roster.workers.values(), key=lambda each: each.slot)
         found = []
         for each in workers:
             held, spilled, cached, sent = each.pulse
-            tasks = sum(level.count(each.slot) for level in self.placements[0].levels)
+            tasks = sum(level.count(each.slot) for level in self.placements[0].levels) + spout_tasks.get(each.slot, 0)
             found.append(
                 WorkerFigures(
                     each.slot, each.name, each.pid, each.since, tasks, held, spilled, cached, dict(map(tuple, sent))

@@ -225,7 +225,8 @@ class Roster:
             self.table = self.table.with_member(slot, member) or self.table
             worker = self.workers[slot] = Worker(slot, member, name, pid)
             worker.link = self._connections.add(connection, worker)
-            _log.info("worker %d is process %d on %s", slot, pid, name)
+            level = logging.INFO if self.last_lost is None else logging.WARNING  # as the loss was
+            _log.log(level, "worker %d is process %d on %s", slot, pid, name)
             self._watcher.came(slot)
             if len(self.workers) == self._slots:
                 members = [[each, *self.table.members[each]] for each in sorted(self.table.members)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -142,7 +143,10 @@ class WorkersRunner:
 
     def workers(self) -> Sequence[WorkerFigures]:
         """Return the workers that are there. May be called on any thread."""
-        return self._fleet.figures()
+        slots = [] if self._hosted is None else [host.slot for host in self._hosted.hosts]
+        if self.processing is not None and not self.processing.reads_ranges:
+            slots = [slot for slot, tasks in emitter_tasks(self._whole, self.slots).items() for _ in tasks]
+        return self._fleet.figures(Counter(slots))
 
     def close_instances(self) -> None:
         """Stop the workers, which call `cleanup` of their bolts; remove the run's remains on the driver."""
@@ -181,6 +185,11 @@ class WorkersProcessing:
         self._background = Background(self._process)
         self.start = self._background.start
         self._server: BatchServer | None = None
+
+    @property
+    def reads_ranges(self) -> bool:
+        """Whether Spark's jobs run the tasks of the spout."""
+        return self._ranges is not None
 
     def serve(self, driver: BatchDriver) -> None:
         """Listen for requests of the emitters, and start the workers."""

@@ -122,6 +122,11 @@ def spread(spout: Any, marks: Marks, bolt: Any = None) -> Topology:
 
 def test_generated_messages_are_counted_and_acked(tmp_path: Path) -> None:
     with started(spread(generated(20_000), Marks(tmp_path)), tmp_path, conf=IN_WORKERS) as run:
+        run.wait_for_workers()
+        spouts = [
+            shown.tasks - known.tasks for shown, known in zip(run.runner.workers(), run.fleet.figures(), strict=True)
+        ]
+        assert spouts == [2, 1]
         run.finish()
         assert run.handle.state("count") == counts_of(20_000)
         assert sum(report.messages_acked.get("words", 0) for report in run.handle.reports) == 20_000
