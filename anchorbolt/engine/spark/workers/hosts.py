@@ -50,7 +50,9 @@ def check_slots(session: SparkSession, workers: int, others: int) -> None:
         return
     held, shared = live_runs.needs()
     others = max(others, shared)
-    until = time.monotonic() + (0.0 if (context.master or "").startswith("local") else _EXECUTORS_S)
+    is_local = (context.master or "").startswith("local")
+    more = f"--master 'local[{held + workers + others}]'" if is_local else "--num-executors and --executor-cores"
+    until = time.monotonic() + (0.0 if is_local else _EXECUTORS_S)
     while (slots := context.defaultParallelism) < held + workers + others:
         if time.monotonic() >= until:
             break
@@ -61,8 +63,7 @@ def check_slots(session: SparkSession, workers: int, others: int) -> None:
     beside_runs = f", of which the workers of other runs in this driver hold {held}" if held else ""
     raise ConfigError(
         f"topology.workers is {workers}, which needs {workers} task slots{beside}, but Spark has {slots}{beside_runs}. "
-        f"Set it to at most {max(0, slots - held - others)}, or give Spark more cores: --master "
-        f"'local[{held + workers + others}]', or more executors.",
+        f"Set it to at most {max(0, slots - held - others)}, or give Spark more cores: {more}.",
         key="topology.workers",
     )
 
