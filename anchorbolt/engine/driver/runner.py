@@ -30,7 +30,7 @@ class WorkerFigures(NamedTuple):
     pid: int
     since: float  # seconds since 1970
     tasks: int
-    buffered_bytes: int  # blobs in memory that wait for its tasks
+    buffered_bytes: int  # blobs in memory that wait for its tasks, or for other processes to take them
     spilled_bytes: int  # blobs that were ever written to files
     cached_entries: int
     sent_bytes: Mapping[int, int]  # by slot: to each other worker

@@ -218,7 +218,8 @@ class WorkerProcess:
         sent = [
             [peer.slot, link.bytes_sent] for link, peer in list(self._connections.peers.items()) if not peer.is_incoming
         ]
-        return [self._space.held, self._space.spilled, self._rounds.registry.cached_entries, sent]
+        held = self._space.held + self._connections.bytes_waiting
+        return [held, self._space.spilled, self._rounds.registry.cached_entries, sent]
 
     def _close(self) -> None:
         if self._spouts is not None:
