@@ -9,7 +9,7 @@ HOSTED_MUTANTS = r"""
 a worker is asked for tuples although it is lost
     engine.workers.spouts.ask: self._is_hosted and _ -> self.is_waiting or self.has_stable_ids
 a loss between two waves is noticed too late
-    engine.workers.spouts.ask: self.forget(()) -> pass
+    engine.workers.spouts.ask: self._forget(()) -> pass
 all intakes have the same number
     engine.workers.spouts.ask: self.number += 1 -> self.number = 1
 the answer to an earlier request counts
@@ -75,7 +75,7 @@ a replacement is told what others have received of the lost worker
 a message that another task has received stays pending
     engine.workers.hosted_spouts.take_recalled: self._finished += len(recalled) -> pass
 messages of a wave that are lost with a worker stay in flight
-    engine.workers.spouts.forget: self.redelivery.lose(self.task[1], msg_ids) -> pass
+    engine.workers.spouts._forget: self.redelivery.lose(self.task[1], msg_ids) -> pass
 the messages of a lost task stay in flight
     tracking.redelivery.lose: self._lost += _ -> pass
 a lost task gets acks
@@ -143,5 +143,5 @@ a lost intake counts as if it was not lost
 an intake that is lost while it is fetched was emitted
     engine.workers.spouts.take: self._intake = [] -> pass
 without stable ids, a tuple ends its worker again and again
-    engine.workers.spouts.RemoteHost.lose: self._lost_intakes > self._most_lost and _ -> False
+    engine.workers.spouts.RemoteHost.forget: self._lost_intakes > self._most_lost and _ -> False
 """

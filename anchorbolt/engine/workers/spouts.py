@@ -167,11 +167,6 @@ class RemoteHost:
         self._errors_before += self._status.errors_reported
         self._status, self.waiting_since = Status(), None
         self._is_hosted, self.was_lost = False, True
-        if any(chunk.size for chunk in self._intake):
-            self._lost_intakes, self._is_intake_lost = self._lost_intakes + 1, True
-            if self._lost_intakes > self._most_lost and not self.has_stable_ids:
-                self.failure = self._suspected()
-                self._spouts.later.append(self._on_change)
         self._unsettled.clear()
         self._settled = 0
 
@@ -179,7 +174,7 @@ class RemoteHost:
         """Ask the worker for the waiting tuples, if there are any: all workers at once, so that the waits overlap."""
         if self is self._spouts.hosts[0]:
             self._spouts.confirm()
-        self.forget(())
+        self._forget(())  # lost since the wave
         with self._fleet.changed:
             if any(chunk.size for chunk in self._intake) and not self._is_intake_lost:
                 self._lost_intakes = 0
@@ -226,11 +221,19 @@ class RemoteHost:
             self._order(Order.SETTLE, None if is_all else acked, [message.msg_id for message in failed])
 
     def forget(self, msg_ids: Sequence[Any]) -> None:
-        """If the worker was lost, forget these messages, and who has emitted all others."""
+        """If the worker was lost in the wave, forget these messages, and who has emitted all others."""
+        if self._forget(msg_ids) and not self._is_intake_lost and any(chunk.size for chunk in self._intake):
+            self._lost_intakes, self._is_intake_lost = self._lost_intakes + 1, True
+            if self._lost_intakes > self._most_lost and not self.has_stable_ids:
+                self.failure = self._suspected()
+                self._on_change()
+
+    def _forget(self, msg_ids: Sequence[Any]) -> bool:
         with self._fleet.changed:
             was_lost, self.was_lost = self.was_lost, False
         if was_lost and self.redelivery is not None:
             self.redelivery.lose(self.task[1], msg_ids)
+        return was_lost
 
     def recall(self) -> None:
         """Tell the spout which of its messages another task has received. Called with the lock."""

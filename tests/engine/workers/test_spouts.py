@@ -254,6 +254,7 @@ def test_intakes_without_stable_ids_that_are_lost_in_a_row_end_the_run(fleet: Pl
     host.has_stable_ids, host.redelivery = False, None
     for is_lost in (True, True, True, False, True, True, True, True):
         assert host.failure is None
+        fleet.is_replaced()  # between two waves: no tuple is the cause
         fleet.say(is_waiting=True)
         host.ask()
         assert len(host.take()) == len(WORDS)
