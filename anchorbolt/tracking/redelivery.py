@@ -103,7 +103,7 @@ class Redelivery:
         return found
 
     def lose(self, task_index: int, msg_ids: Iterable[Any]) -> None:
-        """Note that a task was lost, and its tuples of these messages with it. No task is told of its other messages.
+        """Note that a task was lost, with its tuples of these messages. No task gets the acks and fails of its others.
 
         If another task has received a lost message since, the next `settle` fails it there.
         """

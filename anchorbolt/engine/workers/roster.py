@@ -55,7 +55,7 @@ class Worker:
 
 
 class Watcher(Protocol):
-    """What is told of the workers, on the roster's thread or within `tell`. Called with the lock, except `do_later`."""
+    """Hears of the workers, on the roster's thread or within `tell`. Called with the lock, except `do_later`."""
 
     def came(self, slot: Slot) -> None:
         """Note that a worker has registered."""
@@ -64,7 +64,7 @@ class Watcher(Protocol):
         """Note that a worker was lost; `is_silent` if it does not answer, but may still run."""
 
     def said(self, worker: Worker, frame: Frame) -> None:
-        """Take a frame, which is no pulse."""
+        """Take a frame. Pulses are not passed on."""
 
     def do_later(self) -> None:
         """Do what may last, without the lock. Called after the others."""

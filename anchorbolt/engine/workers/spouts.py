@@ -180,7 +180,7 @@ class RemoteHost:
                 self._lost_intakes = 0
             self._intake, self._is_intake_lost = [], False
             # A tuple may have ended the worker. If the driver has the tuples, the wave's tries and the search for the
-            # tuple are as for any other source. Without stable ids it would count those that are delivered again twice.
+            # tuple are as for any other source. Without stable ids, what is delivered again would then count twice.
             self.keeps_intake = self.has_stable_ids and self._lost_intakes > 0
             self._is_asked = self._is_hosted and (self.is_waiting or self.has_stable_ids)
             if self._is_asked:

@@ -185,7 +185,7 @@ def test_failed_messages_come_again_and_then_are_dead_letters_with_their_values(
 
 
 class Exits(Passes):
-    """Ends its process on each `word-13`, unless it was mended."""
+    """Ends its process on each `word-13`, until a test has mended it."""
 
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
         if tup[0] == "word-13" and not self.marks.lines("mended"):
