@@ -9,7 +9,7 @@ from operator import is_, itemgetter
 from typing import Any
 
 from anchorbolt.bolts.base import Bolt
-from anchorbolt.bolts.collector import FlushRows, OutputCollector
+from anchorbolt.bolts.collector import Flush, OutputCollector
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import StreamDeclaration
@@ -77,7 +77,7 @@ class BatchOutputCollector(OutputCollector):
     `fail` fails the batch.
     """
 
-    def __init__(self, component: str, streams: Mapping[str, StreamDeclaration], flush: FlushRows) -> None:
+    def __init__(self, component: str, streams: Mapping[str, StreamDeclaration], flush: Flush) -> None:
         """Called by the engine, never by a job. `flush` is the argument of `OutputCollector`."""
         super().__init__(component, streams, flush, must_anchor=False)
         self.attempt: TransactionAttempt | None = None  # set by the engine for each batch
@@ -111,5 +111,5 @@ class BatchOutputCollector(OutputCollector):
 
     def refuse_emitted(self, hook: str) -> None:
         """Raise `TopologyError` if the bolt has emitted in a hook that must not emit. Called by the engine."""
-        if self.emitted or any(any(buffers.values()) for buffers in self._gate.buffers):
+        if self.emitted or any(buffer or buffer.size for each in self._gate.buffers for buffer in each.values()):
             raise self._refusal(f"emitted in {hook}, before its batch has begun. Emit in execute or finish_batch.")

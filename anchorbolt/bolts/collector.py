@@ -3,10 +3,11 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, TopologyError
-from anchorbolt.streams.calls import Gate
+from anchorbolt.streams.calls import Buffer, Buffers, Gate
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration, not_a_row, wrong_stream, wrong_width
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import described, shortened
@@ -15,14 +16,19 @@ from anchorbolt.util.sizes import estimated_bytes
 _log = logging.getLogger("anchorbolt.bolts")
 
 _FIRST_CAPACITY = 512
-_FIRST_LOOK, _NEXT_LOOK = 32, 1024  # rows in a buffer until its size is estimated, and at most until the next estimate
+_FIRST_LOOK, _NEXT_LOOK = 32, 1024  # rows until they are put into columns: at first, and at most
 
-FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
+Flush = Callable[[str, Buffer], int]
+"""Sends the columns of a buffer; returns how many tuples to buffer next time."""
+
 CheckRow = Callable[[str, Any], None]
 """Raises the error that sending a row of a stream would raise."""
 
 Anchors = Tuple | bytes | Sequence[Tuple | bytes] | None
 """The anchors of an emit: tuples, or their handles."""
+
+
+_FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
 
 class OutputCollector:
@@ -44,7 +50,7 @@ class OutputCollector:
         self,
         component: str,
         streams: Mapping[str, StreamDeclaration],
-        flush: FlushRows,
+        flush: Flush,
         *,
         must_anchor: bool,
         fail_has_effect: bool = True,
@@ -54,8 +60,7 @@ class OutputCollector:
         Args:
             component: Id of the emitting component.
             streams: Its declared streams.
-            flush: Sends the buffered rows of a stream; returns how many rows to buffer next time. Rows of a direct
-                stream are `(task id, values)`.
+            flush: Sends the buffered tuples of a stream.
             must_anchor: True in a topology with a stateful bolt: an emit without anchors is an error.
             fail_has_effect: Whether a failed tuple fails the wave.
         """
@@ -67,16 +72,12 @@ class OutputCollector:
         # Python reads attributes slowly from an object with more than 30 attributes, so a `Gate` holds some of them.
         self._gate = gate = Gate(
             component,
-            {name: [] for name, stream in streams.items() if not stream.direct},
-            {name: [] for name, stream in streams.items() if stream.direct},
+            {name: _new_buffer(stream) for name, stream in streams.items() if not stream.direct},
+            {name: _new_buffer(stream) for name, stream in streams.items() if stream.direct},
         )
         self._buffers, self._direct = gate.buffers  # or `gate.checked_buffers`
         self.basic: BasicOutputCollector | None = None  # the collector that a basic bolt calls instead
         self._accepted: type[Tuple] | None = self.accepts  # the class that `ack` accepts without a check
-        # Rows in the buffer until `_send` is called: 0 in a round that checks each emit.
-        self._capacity = dict.fromkeys(streams, _FIRST_LOOK)
-        self._wanted = dict.fromkeys(streams, _FIRST_CAPACITY)  # number of rows for the next buffer
-        self._estimates: dict[str, tuple[int, int]] = {}  # of buffers: rows, and about how many bytes they have
         self._check: CheckRow | None = None
         self.refused_late: Exception | None = None  # the error of a refused buffer of this wave; for the engine
         self.failed_tuple: Tuple | None = None  # the first tuple that the bolt failed in this wave; for the engine
@@ -107,7 +108,7 @@ class OutputCollector:
         except KeyError:
             raise self._undeclared(stream, direct=False) from None
         buffer.append(values if type(values) is tuple else self._as_tuple(values, stream))
-        if len(buffer) >= self._capacity[stream]:
+        if len(buffer) >= buffer.capacity:
             self._send(stream, buffer)
 
     def emit_direct(
@@ -121,7 +122,7 @@ class OutputCollector:
         except KeyError:
             raise self._undeclared(stream, direct=True) from None
         buffer.append((task_id, values if type(values) is tuple else self._as_tuple(values, stream)))
-        if len(buffer) >= self._capacity[stream]:
+        if len(buffer) >= buffer.capacity:
             self._send(stream, buffer)
 
     def ack(self, tup: Tuple | bytes) -> None:
@@ -185,18 +186,18 @@ class OutputCollector:
         self._accepted = None
         self._use(self._gate.checked_buffers)
 
-    def _use(self, buffers: tuple[dict[str, list[Any]], dict[str, list[Any]]]) -> None:
+    def _use(self, buffers: tuple[Buffers, Buffers]) -> None:
         self._buffers, self._direct = buffers
         if self.basic is not None:
             self.basic._buffers = self._buffers
 
     def flush(self) -> None:
         """Send all buffers. Called by the engine at the end of a wave, never by a job."""
-        if self.refused_late is not None:  # the bolt caught the error, and the rows of that buffer are lost
+        if self.refused_late is not None:  # the bolt caught the error, and the tuples of that buffer are lost
             raise self.refused_late
         for buffers in self._gate.buffers:
             for stream, buffer in buffers.items():
-                if buffer:
+                if buffer or buffer.size:
                     self._send_all(stream, buffer)
 
     def begin(self, check: CheckRow | None = None) -> None:
@@ -204,14 +205,10 @@ class OutputCollector:
 
         With `check`, each emitted row is checked at once, so that its emit raises the error.
         """
+        self._check = check
         for buffers in self._gate.buffers:
-            for buffer in buffers.values():
-                buffer.clear()
-        if check is not self._check:  # no work in an ordinary wave
-            self._check = check
-            self._estimates.update(dict.fromkeys(self._streams, (0, 0)))
-        for stream in list(self._estimates):
-            self._set_capacity(stream)
+            for stream, buffer in buffers.items():
+                self._empty(stream, buffer)
         self.refused_late = None
         self.failed_tuple = None
         self.emitted = 0
@@ -219,60 +216,66 @@ class OutputCollector:
         self.last_reported = None
         self.failures_reported = 0
 
-    def _send(self, stream: str, buffer: list[Any]) -> None:
-        """Send a buffer if it is full. In a round with checks, called after each emit: check that row first."""
+    def _empty(self, stream: str, buffer: Buffer) -> None:
+        buffer.empty(len(self._streams[stream].fields))
+        buffer.capacity = 0 if self._check is not None else min(_FIRST_LOOK, buffer.wanted)
+
+    def _send(self, stream: str, buffer: Buffer) -> None:
+        """Put the rows of a buffer into its columns, and send it if it is full. In a round with checks, check first."""
         if self._check is not None:
             try:
-                self._check_width([buffer[-1][1]] if stream in self._gate.buffers[1] else buffer[-1:], stream)
+                self._check_width([buffer[-1][1]] if self._streams[stream].direct else buffer, stream)
                 self._check(stream, buffer[-1])
             except BaseException:
-                self._drop_last(stream, buffer)
+                buffer.pop()
+                del buffer.items[-1:]
                 raise
-        if len(buffer) >= self._wanted[stream] or self._is_large(stream, buffer):
-            self._send_all(stream, buffer)
-
-    def _is_large(self, stream: str, buffer: list[Any]) -> bool:
-        """Return whether a buffer has about `most_bytes`; if not, set when to look again."""
-        rows, size = self._estimates.get(stream, (0, 0))
-        size += estimated_bytes(buffer, rows)
-        if size >= self.most_bytes:
-            return True
-        self._estimates[stream] = len(buffer), size
-        if self._check is None:
-            self._capacity[stream] = min(self._wanted[stream], len(buffer) + min(3 * len(buffer), _NEXT_LOOK))
-        return False
-
-    def _set_capacity(self, stream: str) -> None:
-        """Prepare an empty buffer."""
-        self._estimates.pop(stream, None)
-        self._capacity[stream] = 0 if self._check is not None else min(_FIRST_LOOK, self._wanted[stream])
-
-    def _drop_last(self, stream: str, buffer: list[Any]) -> None:
-        buffer.pop()
-
-    def _send_all(self, stream: str, buffer: list[Any]) -> None:
-        rows = buffer.copy()
-        buffer.clear()
         try:
-            self._check_width([row for _, row in rows] if stream in self._gate.buffers[1] else rows, stream)
-            self.emitted += len(rows)
-            self._wanted[stream] = self._deliver(stream, rows)
+            self._put_into_columns(stream, buffer)
         except Exception as error:
-            if isinstance(error, AnchorboltError):
-                error.found_late = True
-            self.refused_late = self.refused_late or error
+            self._refuse(stream, buffer, error)
             raise
-        finally:
-            self._set_capacity(stream)
+        if buffer.size >= buffer.wanted or buffer.bytes >= self.most_bytes:
+            self._send_all(stream, buffer)
+        elif self._check is None:
+            buffer.capacity = min(buffer.wanted - buffer.size, 3 * buffer.size, _NEXT_LOOK)
 
-    def _check_width(self, values: list[Any], stream: str) -> None:
+    def _put_into_columns(self, stream: str, buffer: Buffer) -> None:
+        rows: list[Any] = buffer
+        if not rows:
+            return
+        if self._streams[stream].direct:
+            buffer.tasks += map(_FIRST, buffer)
+            rows = list(map(_SECOND, buffer))
+        self._check_width(rows, stream)
+        buffer.bytes += estimated_bytes(rows)
+        for position, column in enumerate(buffer.columns):
+            column += map(itemgetter(position), rows)
+        buffer.size += len(rows)
+        buffer.clear()
+
+    def _send_all(self, stream: str, buffer: Buffer) -> None:
+        try:
+            self._put_into_columns(stream, buffer)
+            self.emitted += buffer.size
+            buffer.wanted = self._flush(stream, buffer)
+        except Exception as error:
+            self._refuse(stream, buffer, error)
+            raise
+        self._empty(stream, buffer)
+
+    def _refuse(self, stream: str, buffer: Buffer, error: Exception) -> None:
+        """Note the error of a buffer; its tuples are lost."""
+        if isinstance(error, AnchorboltError):
+            error.found_late = True
+        self.refused_late = self.refused_late or error
+        self._empty(stream, buffer)
+
+    def _check_width(self, rows: list[Any], stream: str) -> None:
         width = len(self._streams[stream].fields)
-        if set(map(len, values)) != {width}:
-            wrong = next(row for row in values if len(row) != width)
+        if set(map(len, rows)) != {width}:
+            wrong = next(row for row in rows if len(row) != width)
             raise self._refusal(wrong_width(wrong, stream, self._streams[stream].fields))
-
-    def _deliver(self, stream: str, rows: list[Any]) -> int:
-        return self._flush(stream, rows)
 
     def _as_tuple(self, values: Sequence[Any], stream: str) -> tuple[Any, ...]:
         if isinstance(values, list | tuple):
@@ -312,7 +315,6 @@ class BasicOutputCollector:
         self._collector = collector
         collector.basic = self
         self._buffers = collector._buffers
-        self._capacity = collector._capacity
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Emit a tuple. Raises the same errors as `OutputCollector.emit`."""
@@ -322,7 +324,7 @@ class BasicOutputCollector:
         except KeyError:
             raise collector._undeclared(stream, direct=False) from None
         buffer.append(values if type(values) is tuple else collector._as_tuple(values, stream))
-        if len(buffer) >= self._capacity[stream]:
+        if len(buffer) >= buffer.capacity:
             collector._send(stream, buffer)
 
     def emit_direct(self, task_id: int, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
@@ -332,3 +334,7 @@ class BasicOutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple, and count it in the wave's report."""
         self._collector.report_error(error)
+
+
+def _new_buffer(stream: StreamDeclaration) -> Buffer:
+    return Buffer(len(stream.fields), _FIRST_LOOK, _FIRST_CAPACITY)

@@ -1,17 +1,15 @@
 """The collectors of a topology with tracked tuple trees: they keep the acked and failed tuples for the engine."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from anchorbolt.bolts.collector import BasicOutputCollector, CheckRow, OutputCollector
+from anchorbolt.bolts.collector import BasicOutputCollector, CheckRow, Flush, OutputCollector
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.streams.tuple import ACKED, FAILED, Item, TrackedTuple, Tuple, TupleHandle, receiver_key, union
 from anchorbolt.util.messages import shortened
 
 Anchor = TrackedTuple | TupleHandle
 _TRACKED = (TrackedTuple, TupleHandle)  # a union makes `isinstance` several times as slow
-
-FlushTracked = Callable[[str, list[Any], list[Item]], int]
 
 
 class TrackedOutputCollector(OutputCollector):
@@ -24,7 +22,7 @@ class TrackedOutputCollector(OutputCollector):
         self,
         component: str,
         streams: Mapping[str, StreamDeclaration],
-        flush: FlushTracked,
+        flush: Flush,
         *,
         must_anchor: bool,
         task_index: int,
@@ -39,14 +37,10 @@ class TrackedOutputCollector(OutputCollector):
         and an anchor that was acked before, are accepted: in an untracked topology, only rounds that isolate failures
         track tuples.
         """
-        super().__init__(
-            component, streams, lambda stream, rows: 0, must_anchor=must_anchor, fail_has_effect=fail_has_effect
-        )
-        self._flush_tracked = flush
+        super().__init__(component, streams, flush, must_anchor=must_anchor, fail_has_effect=fail_has_effect)
         self._receiver = receiver_key(component, task_index)
         self._untracked_fail = untracked_fail
         self._strict = strict
-        self._items: dict[str, list[Item]] = {stream: [] for stream in streams}
         self.acked: list[Any] = []  # since the engine last read them
         self.failed: list[Anchor] = []
         self.reset: list[Anchor] = []
@@ -59,8 +53,8 @@ class TrackedOutputCollector(OutputCollector):
         except KeyError:
             raise self._undeclared(stream, direct=False) from None
         buffer.append(values if type(values) is tuple else self._as_tuple(values, stream))
-        self._items[stream].append(roots)
-        if len(buffer) >= self._capacity[stream]:
+        buffer.items.append(roots)
+        if len(buffer) >= buffer.capacity:
             self._send(stream, buffer)
 
     def emit_direct(
@@ -93,8 +87,6 @@ class TrackedOutputCollector(OutputCollector):
 
     def begin(self, check: CheckRow | None = None) -> None:
         super().begin(check)
-        for items in self._items.values():
-            items.clear()
         self.acked, self.failed, self.reset = [], [], []
 
     def _emit_direct(self, task_id: int, values: Sequence[Any], roots: Item, stream: str) -> None:
@@ -103,25 +95,9 @@ class TrackedOutputCollector(OutputCollector):
         except KeyError:
             raise self._undeclared(stream, direct=True) from None
         buffer.append((task_id, values if type(values) is tuple else self._as_tuple(values, stream)))
-        self._items[stream].append(roots)
-        if len(buffer) >= self._capacity[stream]:
+        buffer.items.append(roots)
+        if len(buffer) >= buffer.capacity:
             self._send(stream, buffer)
-
-    def _drop_last(self, stream: str, buffer: list[Any]) -> None:
-        super()._drop_last(stream, buffer)
-        self._items[stream].pop()
-
-    def _send_all(self, stream: str, buffer: list[Any]) -> None:
-        try:
-            super()._send_all(stream, buffer)
-        except BaseException:
-            self._items[stream] = []  # the rows are lost too
-            raise
-
-    def _deliver(self, stream: str, rows: list[Any]) -> int:
-        items = self._items[stream]
-        self._items[stream] = []
-        return self._flush_tracked(stream, rows, items)
 
     def _roots(self, anchors: Any, stream: str) -> Item:
         """Return the roots of the anchors. Raises `TopologyError` if one of them is no longer valid as an anchor."""
@@ -203,8 +179,8 @@ class TrackedBasicCollector(BasicOutputCollector):
         except KeyError:
             raise collector._undeclared(stream, direct=False) from None
         buffer.append(values if type(values) is tuple else collector._as_tuple(values, stream))
-        collector._items[stream].append(self.roots)
-        if len(buffer) >= self._capacity[stream]:
+        buffer.items.append(self.roots)
+        if len(buffer) >= buffer.capacity:
             collector._send(stream, buffer)
 
     def emit_direct(self, task_id: int, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, overload
 
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.streams.columns import size_of
 from anchorbolt.streams.routing import Router
 
 _FIRST_CAPACITY = 16  # tuples in the first chunk of a stream: small, because the tuples may be large
@@ -81,7 +83,7 @@ class StreamIntake:
         rows = self.rows
         if not rows:
             return
-        payload = pack(list(zip(*rows, strict=True)))
+        payload = pack([list(map(itemgetter(position), rows)) for position in range(len(rows[0]))])
         self.chunks.append(Chunk(self.stream, len(rows), payload, self.msg_ids, self._rows_since))
         self.bytes += len(payload)
         if len(payload) > self._chunk_bytes:
@@ -100,8 +102,9 @@ class StreamIntake:
         tasks = []
         for router, ids in self._routes:
             if waiting:
-                router.route(waiting)
-            tasks += [ids[index] for index, share in enumerate(router.route([row])) if share]
+                router.route(len(waiting), list(zip(*waiting, strict=True)))
+            shares = router.route(1, [[value] for value in row])
+            tasks += [ids[index] for index, share in enumerate(shares) if size_of(share, 1)]
         return tasks
 
     def _from(self, start: int, stop: int) -> Iterator[Any]:

@@ -63,11 +63,35 @@ class Calls:
         return error
 
 
-Buffers = dict[str, list[Any]]
+class Buffer(list[Any]):
+    """The tuples that a bolt has emitted to one stream: the last ones as rows, the ones before in columns.
+
+    Rows are lists or tuples of values; those of a direct stream are `(task id, values)`.
+    """
+
+    __slots__ = ("bytes", "capacity", "columns", "items", "size", "tasks", "wanted")
+
+    def __init__(self, fields: int, capacity: int, wanted: int) -> None:
+        super().__init__()
+        self.capacity = capacity  # rows until the collector looks at the buffer; 0 in a round that checks each emit
+        self.wanted = wanted  # tuples until it is sent
+        self.empty(fields)
+
+    def empty(self, fields: int) -> None:
+        """Forget all tuples."""
+        self.clear()
+        self.columns: list[list[Any]] = [[] for _ in range(fields)]
+        self.tasks: list[int] = []  # the task ids of a direct stream, without those of the rows
+        self.items: list[Any] = []  # the roots of all tuples, if they are tracked
+        self.size = 0  # number of tuples in `columns`
+        self.bytes = 0  # about so many bytes of these
+
+
+Buffers = dict[str, Buffer]
 
 
 class Gate(Calls):
-    """The calls of a bolt, and its buffers of emitted rows by stream, one set for `emit` and one for `emit_direct`."""
+    """The calls of a bolt, and its buffers of emitted tuples by stream, one set for each of `emit`, `emit_direct`."""
 
     def __init__(self, component: str, emitted: Buffers, emitted_directly: Buffers) -> None:
         super().__init__(component)
@@ -87,7 +111,7 @@ class _CheckedBuffers(Buffers):
         self._call = call
         self._checked = buffers
 
-    def __missing__(self, stream: str) -> list[Any]:
+    def __missing__(self, stream: str) -> Buffer:
         self._check(self._call)
         return self._checked[stream]
 

@@ -10,11 +10,11 @@ import decimal
 import reprlib
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from anchorbolt.errors import UnsupportedValue
-from anchorbolt.util.keys import canonical_key
+from anchorbolt.util.keys import canonical_key, is_known_by_equality
 from anchorbolt.util.plain import PLAIN_TYPES, plain
 
 if TYPE_CHECKING:
@@ -65,26 +65,35 @@ def destination_of(key_hash: int, destinations: int) -> int:
     return key_hash * destinations >> 32
 
 
-def destinations_of(columns: Sequence[Sequence[Any]], destinations: int) -> list[int]:
-    """Return `destination_of(stable_hash(key), destinations)` of many keys; each column holds one field of the keys.
-
-    A key of one field is its value, a key of several fields is their tuple. For strings and small ints this is much
-    faster than hashing each key.
-    """
+def destinations_of(hashes: NDArray[np.uint32], destinations: int) -> NDArray[np.intp]:
+    """Return `destination_of` for each of these hashes."""
     import numpy as np  # imported here: Spark workers import it anyway, a driver need not
 
-    hashes = _hash_column(columns[0])
-    if len(columns) > 1:
-        combined = np.full(len(hashes), _TUPLE, dtype=np.uint32)
-        for position, column in enumerate(columns):
-            part = _hash_column(column) if position else hashes
-            combined = combined * np.uint32(_STEP) ^ part
-        hashes = combined * np.uint32(_SPREAD)
-    scaled = hashes.astype(np.uint64) * np.uint64(destinations) >> np.uint64(32)
-    return cast("list[int]", scaled.tolist())
+    scaled = hashes.astype(np.uint64)
+    scaled *= np.uint64(destinations)
+    scaled >>= np.uint64(32)
+    return scaled.astype(np.intp)
 
 
-def _hash_column(column: Sequence[Any]) -> NDArray[np.uint32]:
+def combined_hashes(parts: Sequence[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+    """Return the `stable_hash` of many keys; each part has the hashes of one field of the keys.
+
+    A key of one field is its value, a key of several fields is their tuple.
+    """
+    import numpy as np
+
+    if len(parts) == 1:
+        return parts[0]
+    combined = np.full(len(parts[0]), _TUPLE, dtype=np.uint32)
+    for part in parts:
+        combined *= np.uint32(_STEP)
+        combined ^= part
+    combined *= np.uint32(_SPREAD)
+    return combined
+
+
+def hashes_of(column: Sequence[Any]) -> NDArray[np.uint32]:
+    """Return the `stable_hash` of each value. For strings and small ints this is much faster than value by value."""
     import numpy as np
 
     size = len(column)
@@ -104,7 +113,18 @@ def _hash_column(column: Sequence[Any]) -> NDArray[np.uint32]:
         hashes = mixed.astype(np.uint32)
         hashes *= np.uint32(_SPREAD)
         return hashes
-    return np.fromiter(map(stable_hash, column), np.uint32, size)
+    return np.fromiter(map(_remembering(column), column), np.uint32, size)
+
+
+def _remembering(column: Sequence[Any]) -> Callable[[Any], int]:
+    """Return `stable_hash`, with a memory if some values are equal and all equal ones have the same hash."""
+    try:
+        distinct = set(column)
+    except TypeError:  # a value that is not hashable in Python, but perhaps by `stable_hash`
+        return stable_hash
+    if 2 * len(distinct) > len(column) or not all(map(is_known_by_equality, distinct)):
+        return stable_hash
+    return {key: stable_hash(key) for key in distinct}.__getitem__
 
 
 def _hasher(key: Any) -> Callable[[Any], int]:

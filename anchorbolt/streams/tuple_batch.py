@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from anchorbolt.streams.columns import Column, as_list, rows_of, taken
 from anchorbolt.streams.tuple import StreamHeader, TrackedTuple, Tuple
 
 if TYPE_CHECKING:
@@ -16,13 +17,11 @@ class TupleBatch(NamedTuple):
 
     header: StreamHeader
     size: int  # number of tuples; a stream may have no fields, and so no columns
-    columns: Sequence[Sequence[Any]]
+    columns: Sequence[Column]
     lineage: Lineage | None = None  # None if no tuple is tracked
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        if not self.columns:
-            return iter([()] * self.size)
-        return zip(*self.columns, strict=True)
+        return rows_of(self.size, self.columns)
 
     def tuples(self) -> list[Tuple]:
         header = self.header
@@ -33,3 +32,13 @@ class TupleBatch(NamedTuple):
         if lineage is None:
             return [TrackedTuple(row, header, (), 0) for row in self.rows()]
         return list(map(TrackedTuple, self.rows(), [header] * self.size, lineage.items(), lineage.ids().tolist()))
+
+    def in_lists(self) -> TupleBatch:
+        """Return the batch with each column as a list."""
+        return self._replace(columns=[as_list(column) for column in self.columns])
+
+    def part(self, start: int, stop: int) -> TupleBatch:
+        """Return the tuples from one position to another."""
+        lineage = None if self.lineage is None else self.lineage[start:stop]
+        columns = [taken(column, slice(start, stop)) for column in self.columns]
+        return TupleBatch(self.header, stop - start, columns, lineage)

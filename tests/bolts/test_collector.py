@@ -8,6 +8,8 @@ import pytest
 from anchorbolt.bolts import BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.errors import TopologyError
+from anchorbolt.streams.calls import Buffer
+from anchorbolt.streams.columns import rows_of
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.tuple import Item, StreamHeader, TrackedTuple, receiver_key
 
@@ -15,8 +17,9 @@ STREAMS = {"default": StreamDeclaration(("word", "count")), "to-task": StreamDec
 
 
 class Sent(list[tuple[str, list[Any]]]):
-    def flush(self, stream: str, rows: list[Any]) -> int:
-        self.append((stream, rows))
+    def flush(self, stream: str, buffer: Buffer) -> int:
+        rows: list[Any] = list(rows_of(buffer.size, buffer.columns))
+        self.append((stream, list(zip(buffer.tasks, rows, strict=True)) if buffer.tasks else rows))
         return 2
 
 
@@ -43,8 +46,8 @@ def test_buffers_are_sent_when_they_are_full_and_at_the_end_of_a_wave() -> None:
 class Largest(Sent):
     """Asks for buffers without an end; keeps how many rows each had."""
 
-    def flush(self, stream: str, rows: list[Any]) -> int:
-        super().flush(stream, [len(rows)])
+    def flush(self, stream: str, buffer: Buffer) -> int:
+        self.append((stream, [buffer.size]))
         return 1 << 20
 
     @property
@@ -158,8 +161,8 @@ class Tracked(TrackedOutputCollector):
             fail_has_effect=True,
         )
 
-    def _keep(self, stream: str, rows: list[Any], items: list[Item]) -> int:
-        self.roots += items
+    def _keep(self, stream: str, buffer: Buffer) -> int:
+        self.roots += buffer.items
         return 1
 
 

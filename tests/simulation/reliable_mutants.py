@@ -41,13 +41,13 @@ a driver does not record that it adds ackers
 a round with failed trees is decided under the policy exclude
     tracking.in_flight.judge: self._excludes and bool(failed) -> False
 failed trees are sent again
-    engine.task.emitter._send: row[-1] not in self.excluded -> True
+    engine.task.emitter._send: item not in self.excluded -> True
 a failed tree counts as complete under the policy commit
     tracking.in_flight.settlements: failed.update(...) -> pass
 a bolt that catches what a full buffer raises loses its rows
-    bolts.collector._send_all: self.refused_late = self.refused_late or error -> pass
+    bolts.collector._refuse: self.refused_late = self.refused_late or error -> pass
 a row that was refused at once is sent nevertheless
-    bolts.collector._send: self._drop_last(...) -> pass
+    bolts.collector._send: buffer.pop() -> pass
 a refused row of a message that is left out fails again
     engine.task.spout_task.sendable_rows: item in emitter.excluded -> False
 a call on another thread counts

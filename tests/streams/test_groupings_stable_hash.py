@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.errors import UnsupportedValue
-from anchorbolt.streams.hashing import destination_of, destinations_of, stable_hash
+from anchorbolt.streams.hashing import combined_hashes, destination_of, destinations_of, hashes_of, stable_hash
 
 # These values decide which task stores a key. A change of any of them orphans the state of every topology. Each run of
 # the tests has another seed of Python's own hash.
@@ -160,9 +160,11 @@ ints = st.integers() | st.integers(-3, 3) | st.sampled_from([2**61 - 1, -(2**61)
 def test_hashing_in_bulk_agrees_with_hashing_one_by_one(rows: Any, data: st.DataObject, tasks: int) -> None:
     drawn = data.draw(st.lists(rows, max_size=8))
     columns = [[row[position] for row in drawn] for position in (0, 1)]
-    for column in columns:
-        assert destinations_of([column], tasks) == [destination_of(stable_hash(key), tasks) for key in column]
-    assert destinations_of(columns, tasks) == [destination_of(stable_hash(row), tasks) for row in drawn]
+    parts = [hashes_of(column) for column in columns]
+    for column, part in zip(columns, parts, strict=True):
+        assert part.tolist() == [stable_hash(key) for key in column]
+        assert destinations_of(part, tasks).tolist() == [destination_of(stable_hash(key), tasks) for key in column]
+    assert combined_hashes(parts).tolist() == [stable_hash(row) for row in drawn]
 
 
 @pytest.mark.parametrize("tasks", [2, 3, 7, 8, 16, 100])

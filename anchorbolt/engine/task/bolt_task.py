@@ -238,6 +238,7 @@ class BoltTask:
         report.tuples_from[source] = report.tuples_from.get(source, 0) + message.size
         started = perf_counter()
         bolt.prefetch(whole)
+        whole = whole.in_lists()
         for part in self._portions(whole, instance):
             bolt.execute(part)
             report.execute_ms += (perf_counter() - started) * 1000
@@ -250,7 +251,7 @@ class BoltTask:
         start = 0
         while start < whole.size:
             before, size = emitter.bytes_out, min(instance.portion, whole.size - start)
-            yield whole if size == whole.size else _slice(whole, start, start + size)
+            yield whole if size == whole.size else whole.part(start, start + size)
             start += size
             emitted = emitter.bytes_out - before
             if emitted > most:
@@ -281,9 +282,3 @@ def _lineage(message: TuplesMessage) -> Lineage:
     from anchorbolt.streams.lineage import Lineage  # NumPy: only where tuple trees are tracked
 
     return Lineage.from_parts(message.lineage, message.size)
-
-
-def _slice(whole: TupleBatch, start: int, stop: int) -> TupleBatch:
-    columns = [column[start:stop] for column in whole.columns]
-    lineage = None if whole.lineage is None else whole.lineage[start:stop]
-    return TupleBatch(whole.header, stop - start, columns, lineage)

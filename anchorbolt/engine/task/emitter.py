@@ -17,12 +17,15 @@ from anchorbolt.engine.task.messages import NOTHING, Tally, tally
 from anchorbolt.engine.task.value_checks import RowChecks
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.serialization.msgpack_values import refused_value
+from anchorbolt.streams.calls import Buffer
+from anchorbolt.streams.columns import ALL, Column, as_list, size_of, taken
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.streams.routing import ROUTERS, Router
 from anchorbolt.streams.tuple import Item
 
 if TYPE_CHECKING:
+    from anchorbolt.streams.columns import Positions
     from anchorbolt.tracking.task_tracker import TaskTracker
 
 
@@ -56,34 +59,49 @@ class Emitter:
         if self._tracker is not None:
             self._tracker.begin(attempt)
 
-    def flush(self, stream: str, rows: list[Any], items: Sequence[Item] | None = None) -> int:
-        """Send buffered rows of a stream; return how many to buffer next time.
+    def flush(self, stream: str, buffer: Buffer) -> int:
+        """Send the columns of a buffer; return how many tuples to buffer next time."""
+        return self.send(stream, buffer.size, buffer.columns, buffer.tasks, buffer.items or None)
 
-        `items` are the roots of each row; None if nothing is tracked.
+    def send(
+        self,
+        stream: str,
+        size: int,
+        columns: Sequence[Column],
+        tasks: Sequence[int] = (),
+        items: Sequence[Item] | None = None,
+    ) -> int:
+        """Send tuples of a stream; return how many to buffer next time.
+
+        Args:
+            stream: The stream.
+            size: Number of tuples.
+            columns: A column for each field.
+            tasks: The task id of each tuple, if the stream is direct.
+            items: The roots of each tuple; None if none is tracked.
         """
         largest = 0
         edges = self._edges.get(stream, ())
-        self._check_receivers(stream, edges, rows)
-        if self._tracker is not None:
-            rows = self._with_items(stream, rows, items)
+        self._check_receivers(stream, edges, tasks)
+        columns = list(columns)
         for edge in edges:
-            for index, share in enumerate(self._router(edge).route(rows)):
-                if share:
-                    largest = max(largest, self._send((edge.component, index), stream, share))
-        return self._next_capacity(stream, len(rows), largest)
+            for index, share in enumerate(self._router(edge).route(size, columns, tasks)):
+                if size_of(share, size):
+                    largest = max(largest, self._send((edge.component, index), stream, size, columns, items, share))
+        return self._next_capacity(stream, size, largest)
 
     def check(self, stream: str, row: Any) -> None:
-        """Raise the error of `flush` for this row. For rounds that search for a value that cannot be sent."""
+        """Raise the error of `send` for this row. For rounds that search for a value that cannot be sent."""
         edges = self._edges.get(stream, ())
         if not edges:
             return
-        self._check_receivers(stream, edges, [row])
+        declared = self._plan.wiring.streams[self._source[0]][stream]
+        tasks, values = ([row[0]], row[1]) if declared.direct else ([], row)
+        self._check_receivers(stream, edges, tasks)
         if stream not in self._checks:
             routers = ((edge, new_router(self._plan, edge, self.context)) for edge in edges)
             self._checks[stream] = RowChecks(routers)
-        declared = self._plan.wiring.streams[self._source[0]][stream]
-        fields, values = self._sent_values(declared.fields, row[1] if declared.direct else row)
-        self._checks[stream].check(self._source[0], stream, fields, row, values)
+        self._checks[stream].check(self._source[0], stream, *self._sent_values(declared.fields, values), values)
 
     def forward(self, checkpoint: CheckpointTuple) -> None:
         """Forward PREPARE after everything sent so far.
@@ -118,29 +136,18 @@ class Emitter:
         # The report takes the same partition number through each stage.
         self._send_on(self._plan.wiring.driver_level, self._source[1], messages.encode_report(report))
 
-    @property
-    def remembered(self) -> int:
-        """The number of keys with a destination in its routers' memory."""
-        return sum(router.remembered for router in self._routers.values())
-
-    def evict(self, entries: int) -> tuple[int, int]:
-        """Forget the destinations of keys in all routers, which then compute them again; see `cache_budget`."""
-        for router in self._routers.values():
-            router.forget()
-        return self.remembered, 0
-
     def take(self) -> list[messages.Envelope]:
         """Return the envelopes that wait to be sent, and forget them."""
         out, self.out = self.out, []
         return out
 
-    def _check_receivers(self, stream: str, edges: Sequence[Edge], rows: list[Any]) -> None:
+    def _check_receivers(self, stream: str, edges: Sequence[Edge], tasks: Sequence[int]) -> None:
         """Refuse a tuple that was emitted directly to a task which does not subscribe to the stream."""
-        direct = [edge for edge in edges if edge.direct]
+        direct = [edge for edge in edges if edge.direct] if tasks else []
         if not direct:
             return
         receivers = {task for edge in direct for task in self._plan.wiring.task_ids[edge.component]}
-        for task, _ in rows:
+        for task in tasks:
             if task not in receivers:
                 raise TopologyError(
                     f"component {self._source[0]!r} emitted directly to task {task} on stream {stream!r}, which none "
@@ -155,33 +162,43 @@ class Emitter:
             self._routers[key] = new_router(self._plan, edge, self.context)
         return self._routers[key]
 
-    def _with_items(self, stream: str, rows: list[Any], items: Sequence[Item] | None) -> list[Any]:
-        """Append to each row its roots: a hidden last value, which routers do not see."""
-        items = [()] * len(rows) if items is None else items
-        if self._plan.wiring.streams[self._source[0]][stream].direct:
-            return [(task, (*row, item)) for (task, row), item in zip(rows, items, strict=True)]
-        return [(*row, item) for row, item in zip(rows, items, strict=True)]
-
-    def _send(self, task: TaskKey, stream: str, rows: Sequence[tuple[Any, ...]]) -> int:
-        if self.excluded:
-            rows = [row for row in rows if row[-1] not in self.excluded]
-            if not rows:
+    def _send(
+        self,
+        task: TaskKey,
+        stream: str,
+        size: int,
+        columns: Sequence[Column],
+        items: Sequence[Item] | None,
+        share: Positions,
+    ) -> int:
+        if items is not None and share is not ALL:
+            items = taken(items, share)
+        if self.excluded and items is not None:
+            kept = [position for position, item in enumerate(items) if item not in self.excluded]
+            if not kept:
                 return 0
-        columns = list(map(list, zip(*rows, strict=True)))
+            import numpy as np  # only where tuple trees are tracked
+
+            share = np.arange(size)[share][kept]
+            items = [items[position] for position in kept]
+        size = size_of(share, size)
         if self._plan.wiring.batch_spout:
-            del columns[0]  # the attempt, which the receiver knows
+            columns = columns[1:]  # without the attempt, which the receiver knows
+        if share is not ALL:
+            columns = [taken(column, share) for column in columns]
         lineage = None
-        if self._tracker is not None:
-            lineage = self._tracker.send(columns.pop())
+        if self._tracker is not None and items is not None:
+            lineage = self._tracker.send(items)
         parts = None if lineage is None else lineage.parts()
         sender = (self._source, self.context.this_task_id, self._attempt)
         try:
             payload = messages.encode_message(
-                messages.TuplesMessage(*sender, self._sent[task], stream, len(rows), columns, parts)
+                messages.TuplesMessage(*sender, self._sent[task], stream, size, columns, parts)
             )
         except UnsupportedValue:
             fields, _ = self._sent_values(self._plan.wiring.streams[self._source[0]][stream].fields, ())
-            raise refused_value(f"component {self._source[0]!r}", stream, fields, columns) from None
+            values = [as_list(column) for column in columns]
+            raise refused_value(f"component {self._source[0]!r}", stream, fields, values) from None
         self._append(task, payload)
         return len(payload)
 

@@ -28,7 +28,7 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts import transactional as spouts
-from anchorbolt.streams.calls import others_may_call
+from anchorbolt.streams.calls import Buffer, others_may_call
 from anchorbolt.transactional.batches.flights import BatchDriver, PartitionStart
 from anchorbolt.transactional.batches.metadata import check_size, packed_metadata
 from anchorbolt.transactional.batches.spout_calls import called, spout_error
@@ -159,8 +159,8 @@ class _Emission:
     def _called(self, hook: str, *arguments: Any) -> Any:
         return called(self._task, hook, getattr(self._source, hook), *arguments)
 
-    def _flush(self, stream: str, rows: list[Any]) -> int:
-        capacity = self._emitter.flush(stream, rows)
+    def _flush(self, stream: str, buffer: Buffer) -> int:
+        capacity = self._emitter.flush(stream, buffer)
         self._put(self._emitter.take())
         return capacity
 

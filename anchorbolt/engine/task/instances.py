@@ -52,8 +52,6 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _RUNS_KEPT = 64
 _INSTANCES_KEPT = 512
-_KEYS_REMEMBERED = 65_536
-"""The limit for the routers of all instances together."""
 
 
 class KeptEmitter(NamedTuple):
@@ -84,8 +82,6 @@ class InstanceRegistry:
         self._lock = threading.Lock()
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._budget = CacheBudget(0)  # of committed entries
-        self._memos = CacheBudget(_KEYS_REMEMBERED)  # of the emitters' routers
-        self._last: Instance | None = None  # its routers are not counted yet
 
     @property
     def cached_entries(self) -> int:
@@ -105,7 +101,6 @@ class InstanceRegistry:
         """Return the kept instance of a task if it may be reused, otherwise a new one."""
         run = self._run(plan)
         self._budget.most_entries = plan.settings.cache_entries
-        self._count_routers()
         self._begin_round(plan, run, current)
         instance = run.instances.pop(task, None)
         tracked = (plan.is_tracked or current.isolates) and task[0] != ACKER_ID
@@ -122,7 +117,7 @@ class InstanceRegistry:
                 else build(plan, task, self._budget, tracked=tracked)
             )
             instance.watch_attributes(run.initial_values[task])
-        run.instances[task] = self._last = instance
+        run.instances[task] = instance
         run.obtained += 1
         return instance
 
@@ -178,7 +173,6 @@ class InstanceRegistry:
             return
         run.fence = current.fence
         self._budget.begin_round()
-        self._memos.begin_round()
         for task, instance in list(run.instances.items()):
             if not _usable_again(instance, plan, task, current):
                 self._close(run.instances.pop(task), task)
@@ -189,18 +183,8 @@ class InstanceRegistry:
             self._close(instance, task)
         run.obtained = 0
 
-    def _count_routers(self) -> None:
-        """Count the keys that the routers of the last instance remember, now that its round is over."""
-        last, self._last = self._last, None
-        if last is not None and self._memos.claim(last.emitter, last.emitter.remembered) > 0:
-            last.emitter.evict(last.emitter.remembered)
-            self._memos.note(last.emitter, 0)
-
     def _close(self, instance: Instance, task: TaskKey) -> None:
         """Close an instance. An error in its `cleanup` is logged."""
-        if instance is self._last:
-            self._last = None
-        self._memos.forget(instance.emitter)
         try:
             instance.bolt.close()
         except AnchorboltError as error:

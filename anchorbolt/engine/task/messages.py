@@ -20,6 +20,7 @@ from anchorbolt.engine.task.executors.wrapped_bolts import TaskOutcome
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.metrics.registry import Measured
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.streams.columns import Column, from_parts, to_parts
 from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class TuplesMessage(NamedTuple):
     number: int  # counts the messages from this attempt to this task, from 0
     stream: str
     size: int  # number of tuples
-    columns: Sequence[Sequence[Any]]  # one for each field
+    columns: Sequence[Column]  # one for each field
     lineage: Any = None  # `Lineage.parts`; None if no tuple is tracked
 
 
@@ -189,6 +190,8 @@ _KINDS: tuple[type[Message], ...] = (TuplesMessage, ContributionMessage, GaveUpM
 
 def encode_message(message: Message) -> bytes:
     """Encode a message. Raises `UnsupportedValue` if a value cannot be sent."""
+    if isinstance(message, TuplesMessage):
+        message = message._replace(columns=to_parts(message.columns))
     source, *rest = message
     return pack([_KINDS.index(type(message)), *source, *rest])
 
@@ -202,8 +205,8 @@ def decode_message(payload: bytes) -> Message:
     try:
         kind, component, index, *rest = unpack(payload)
         message: Message = _KINDS[kind]((component, index), *rest)
-        if isinstance(message, TuplesMessage) and any(len(column) != message.size for column in message.columns):
-            raise ValueError("its columns differ in length")
+        if isinstance(message, TuplesMessage):
+            message = message._replace(columns=from_parts(message.columns, message.size))
     except (TypeError, ValueError, IndexError) as error:
         raise SerializationError(f"a blob of {len(payload)} bytes cannot be read: {error}") from error
     return message

@@ -17,9 +17,9 @@ from anchorbolt.engine.task.value_checks import UndecodedText
 from anchorbolt.errors import AnchorboltError, TopologyError, UnsupportedValue, WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.serialization import pack
+from anchorbolt.streams.columns import Column, fitting, rows_of, taken
 from anchorbolt.streams.tuple import TupleHandle
 from anchorbolt.util.messages import described, printable, shortened
-from anchorbolt.util.sizes import fitting
 
 if TYPE_CHECKING:
     from anchorbolt.tracking.sorted_roots import Roots
@@ -37,14 +37,18 @@ class SourceRows(NamedTuple):
 
     stream: str
     size: int  # number of rows
-    columns: Sequence[Sequence[Any]]  # one list of values per column; in a direct stream, the first has task ids
+    columns: Sequence[Column]  # in a direct stream, the first has task ids
     roots: Roots | None = None  # of each row, 0 if it is not tracked; None if no row is tracked
     msg_ids: Sequence[bytes] = ()  # the packed message ids of the rows with a root
 
-    def rows(self, *, direct: bool) -> list[Any]:
-        """Return the values of each row; for a direct stream, `(task id, values)`."""
-        rows = list(zip(*self.columns, strict=True)) if self.columns else [()] * self.size
-        return [(row[0], row[1:]) for row in rows] if direct else rows
+    def kept(self, is_kept: Sequence[bool]) -> SourceRows:
+        """Return the rows with True in `is_kept`, without message ids."""
+        import numpy as np  # only in rounds that leave out some rows
+
+        positions = np.flatnonzero(is_kept)
+        columns = [taken(column, positions) for column in self.columns]
+        roots = None if self.roots is None else self.roots[positions]
+        return SourceRows(self.stream, len(positions), columns, roots)
 
 
 def run_spout_task(
@@ -102,40 +106,43 @@ def run_spout_task(
             report.source_ms += (perf_counter() - started) * 1000
             if arrived is None:
                 break
-            stream, size, columns, roots, msg_ids = arrived
+            stream, msg_ids = arrived.stream, arrived.msg_ids
             fields, direct = streams[stream].fields, streams[stream].direct
-            if len(columns) != len(fields) + direct:
+            if len(arrived.columns) != len(fields) + direct:
                 raise WaveFailed(
                     f"spout {component!r} declares the fields {', '.join(fields)}, but its source has "
-                    f"{len(columns)} columns. Name one field per column.",
+                    f"{len(arrived.columns)} columns. Name one field per column.",
                     txid=current.txid,
                 )
-            report.tuples_in += size
-            values = arrived.rows(direct=direct)
+            report.tuples_in += arrived.size
             items: list[Any] | None = None
             if stream_rows is not None:
-                values, items = stream_rows.kept(stream, values, report, direct=direct)
-            elif roots is not None:
+                arrived, items = stream_rows.kept(arrived, report)
+            elif arrived.roots is not None:
+                roots = arrived.roots.tolist()
                 if current.probe is not None:
-                    kept = _probed(current.probe, roots.tolist(), excluded, report)
-                    msg_ids = list(compress(msg_ids, compress(kept, roots.tolist())))
-                    values, roots = list(compress(values, kept)), roots[kept]
+                    kept = _probed(current.probe, roots, excluded, report)
+                    msg_ids = list(compress(msg_ids, compress(kept, roots)))
+                    arrived, roots = arrived.kept(kept), list(compress(roots, kept))
                 if tracker is not None:
-                    items = [root or () for root in roots.tolist()]
+                    items = [root or () for root in roots]
                     if plan.wiring.ackers:
-                        _open_trees(tracker, roots, msg_ids, excluded)
+                        assert arrived.roots is not None
+                        _open_trees(tracker, arrived.roots, msg_ids, excluded)
                 elif excluded:
-                    values = [row for row, root in zip(values, roots.tolist(), strict=True) if root not in excluded]
+                    arrived = arrived.kept([root not in excluded for root in roots])
             if current.checks:
                 failing = tracker if current.isolates else None
-                values, items = sendable_rows(emitter, stream, values, items, failing)
-            report.tuples_out += len(values)
+                arrived, items = sendable_rows(emitter, arrived, items, failing, direct=direct)
+            report.tuples_out += arrived.size
             start, is_sending = 0, True
-            while start < len(values):
-                capacity = fitting(values[start : start + capacity], most)
-                buffer = values[start : start + capacity]
-                capacity = emitter.flush(stream, buffer, items and items[start : start + capacity])
-                start += len(buffer)
+            while start < arrived.size:
+                columns = [taken(column, slice(start, start + capacity)) for column in arrived.columns]
+                size = fitting(min(capacity, arrived.size - start), columns, most)
+                columns = [taken(column, slice(size)) for column in columns]
+                tasks = columns.pop(0) if direct else ()
+                capacity = emitter.send(stream, size, columns, tasks, items and items[start : start + size])
+                start += size
                 yield from emitter.take()
             is_sending = False
         if tracker is not None and expired is not None:
@@ -175,30 +182,25 @@ class StreamRows:
         self._probe = current.probe
         self._row = 0
 
-    def kept(
-        self, stream: str, values: list[Any], report: TaskReport, *, direct: bool
-    ) -> tuple[list[Any], list[Any] | None]:
-        """Return the rows to send, and their roots if they are tracked; add the other rows to the report.
-
-        The rows of a `direct` stream are `(task id, values)`; in the report the task id is the first value.
-        """
+    def kept(self, rows: SourceRows, report: TaskReport) -> tuple[SourceRows, list[Any] | None]:
+        """Return the rows to send, and their roots if they are tracked; add the other rows to the report."""
         if not (self._isolates or self._excluded or self._probe):
-            return values, None
+            return rows, None
         from anchorbolt.streams.lineage import IdSource, ids_of
 
-        roots = ids_of((IdSource(self._seed).draw(1) + self._row) % (1 << 64), len(values)).tolist()
-        self._row += len(values)
+        roots = ids_of((IdSource(self._seed).draw(1) + self._row) % (1 << 64), rows.size).tolist()
+        self._row += rows.size
         if self._excluded:
             excluded = [root in self._excluded for root in roots]
+            values = rows_of(rows.size, rows.columns)
             for row, root in compress(zip(values, roots, strict=True), excluded):
-                columns = [row[0], *row[1]] if direct else list(row)
-                report.left_out.append((root, stream, packed_row(columns)))
+                report.left_out.append((root, rows.stream, packed_row(row)))
             kept = [not each for each in excluded]
-            values, roots = list(compress(values, kept)), list(compress(roots, kept))
+            rows, roots = rows.kept(kept), list(compress(roots, kept))
         if self._probe is not None:
             kept = _probed(self._probe, roots, frozenset(), report)
-            values, roots = list(compress(values, kept)), list(compress(roots, kept))
-        return values, roots if self._isolates else None
+            rows, roots = rows.kept(kept), list(compress(roots, kept))
+        return rows, roots if self._isolates else None
 
 
 def _probed(probe: Probe, roots: Sequence[int], excluded: Set[int], report: TaskReport) -> list[bool]:
@@ -219,18 +221,19 @@ def _open_trees(tracker: TaskTracker, roots: Roots, msg_ids: Sequence[bytes], ex
 
 
 def sendable_rows(
-    emitter: Emitter, stream: str, rows: Sequence[Any], items: Sequence[Any] | None, failing: TaskTracker | None
-) -> tuple[list[Any], list[Any] | None]:
+    emitter: Emitter, rows: SourceRows, items: Sequence[Any] | None, failing: TaskTracker | None, *, direct: bool
+) -> tuple[SourceRows, list[Any] | None]:
     """Return the rows that can be sent, and their roots; fail the trees of the other rows in `failing`.
 
     Raises `UnsupportedValue` or `TopologyError` for such a row if it has no tree, or without `failing`.
     """
-    kept: list[Any] = []
-    kept_items: list[Any] | None = None if items is None else []
-    for position, row in enumerate(rows):
+    kept = []
+    for position, values in enumerate(rows_of(rows.size, rows.columns)):
+        row = (values[0], values[1:]) if direct else values
         item = () if items is None else items[position]
+        kept.append(False)
         try:
-            emitter.check(stream, row)
+            emitter.check(rows.stream, row)
         except Exception as error:
             if item in emitter.excluded:
                 continue
@@ -240,10 +243,8 @@ def sendable_rows(
                 raise kind(f"{problem} It is in the tuple {shortened(row, 200)}.") from error
             failing.fail(TupleHandle(0, 0, item), printable(problem))
             continue
-        kept.append(row)
-        if kept_items is not None:
-            kept_items.append(item)
-    return kept, kept_items
+        kept[-1] = True
+    return rows.kept(kept), None if items is None else list(compress(items, kept))
 
 
 def packed_row(values: Iterable[Any]) -> bytes:

@@ -25,8 +25,10 @@ class RowChecks:
         """Create it with a new router for each bolt that subscribes to the stream."""
         self._routers = [router for edge, router in routers if edge.grouping.name in _KEYED]
 
-    def check(self, component: str, stream: str, fields: Sequence[str], row: Any, values: Sequence[Any]) -> None:
-        """Raise the error that sending the row would raise; `values` are its values, one for each field."""
+    def check(
+        self, component: str, stream: str, fields: Sequence[str], values: Sequence[Any], row: Sequence[Any]
+    ) -> None:
+        """Raise the error that sending a row would raise; `values` are those that are sent, one for each field."""
         columns = [[value] for value in values]
         for field, [value] in zip(fields, columns, strict=True):
             if isinstance(value, UndecodedText):
@@ -41,7 +43,7 @@ class RowChecks:
         except UnsupportedValue:
             raise refused_value(f"component {component!r}", stream, fields, columns) from None
         for router in self._routers:
-            router.route([row])
+            router.route(1, [[value] for value in row])
 
 
 UNDECODED = "text that is not UTF-8"

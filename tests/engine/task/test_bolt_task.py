@@ -105,13 +105,15 @@ def test_the_report_of_an_earlier_round_is_refused() -> None:
 
 
 class Copies(BasicBolt):
-    """Emits each of its words many times."""
+    """Emits many different words for each of its words."""
 
     fields = ("word",)
+    number = 0
 
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
         for _ in range(1000):
-            collector.emit((tup["word"],))
+            self.number += 1
+            collector.emit((f"{self.number:09}{tup['word']}",))
 
 
 def test_a_bolt_that_emits_much_for_each_tuple_sends_it_while_it_executes_a_blob(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_a_bolt_that_emits_much_for_each_tuple_sends_it_while_it_executes_a_blob
     assert run._instance is not None
     waiting: list[int] = []  # bytes that were sent together
     for number in range(2):
-        message = TuplesMessage(("words", 0), 0, FIRST, number, "default", 1000, [["w" * 100] * 1000])
+        message = TuplesMessage(("words", 0), 0, FIRST, number, "default", 1000, [["w" * 91] * 1000])
         for envelope in run.receive(encode_message(message)):
             waiting.append(run._instance.emitter.bytes_out - sum(waiting))
             assert len(envelope.payload) <= 60_000

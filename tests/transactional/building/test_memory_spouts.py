@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams import OutputFieldsDeclarer, TopologyContext
+from anchorbolt.streams.calls import Buffer
+from anchorbolt.streams.columns import rows_of
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.transactional import (
     BatchOutputCollector,
@@ -42,8 +44,8 @@ class Run:
     def collected(self, emit: Callable[[TransactionAttempt, BatchOutputCollector], Any]) -> tuple[Any, Batch]:
         rows: list[tuple[Any, ...]] = []
 
-        def flush(stream: str, sent: list[tuple[Any, ...]]) -> int:
-            rows.extend(sent)
+        def flush(stream: str, sent: Buffer) -> int:
+            rows.extend(rows_of(sent.size, sent.columns))
             return 512
 
         self.attempt = TransactionAttempt(self.attempt.txid, self.attempt.attempt_id + 1)

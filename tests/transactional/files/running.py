@@ -10,6 +10,8 @@ import cloudpickle
 
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.streams import TopologyContext
+from anchorbolt.streams.calls import Buffer
+from anchorbolt.streams.columns import rows_of
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.transactional import BatchOutputCollector, FilesTransactionalSpout, TransactionAttempt
 
@@ -74,8 +76,8 @@ class Running:
     def _emitted(self, emitter: Any, attempt: TransactionAttempt, metadata: Any) -> list[Any]:
         rows: list[tuple[Any, ...]] = []
 
-        def flush(stream: str, sent: list[tuple[Any, ...]]) -> int:
-            rows.extend(sent)
+        def flush(stream: str, sent: Buffer) -> int:
+            rows.extend(rows_of(sent.size, sent.columns))
             return 512
 
         collector = BatchOutputCollector("lines", {"default": StreamDeclaration(("tx", "line"))}, flush)

@@ -15,6 +15,8 @@ from anchorbolt.errors import StateCorrupted, StateUnavailable, TopologyError, W
 from anchorbolt.files import open_folder
 from anchorbolt.serialization import pack
 from anchorbolt.state_backends.contract import Fence
+from anchorbolt.streams.calls import Buffer
+from anchorbolt.streams.columns import rows_of
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.transactional import BatchOutputCollector, TransactionAttempt
 from anchorbolt.transactional.batches.background import Background, Cancellation
@@ -239,8 +241,9 @@ def test_a_stuck_phase_does_not_hold_up_the_next_one() -> None:
 def test_the_collector_of_a_batch_takes_the_batchs_tuples_only() -> None:
     sent: list[Any] = []
 
-    def flush(stream: str, rows: list[Any]) -> int:
-        sent.extend((stream, row) for row in rows)
+    def flush(stream: str, buffer: Buffer) -> int:
+        rows = rows_of(buffer.size, buffer.columns)
+        sent.extend(zip(buffer.tasks, rows, strict=True) if buffer.tasks else rows)
         return 512
 
     streams = {"default": StreamDeclaration(("tx", "word")), "to": StreamDeclaration(("tx",), direct=True)}
@@ -254,7 +257,7 @@ def test_the_collector_of_a_batch_takes_the_batchs_tuples_only() -> None:
     collector.flush()
     with pytest.raises(TopologyError):
         collector.refuse_emitted("prepare")
-    assert [row for _, row in sent] == [(attempt, "a"), (attempt, "b"), (5, (attempt,))]
+    assert sent == [(attempt, "a"), (attempt, "b"), (5, (attempt,))]
     for stream, row in (("default", (3, "a")), ("default", (attempt,)), ("to", ((3, 8),)), ("to", ())):
         collector.begin()
         collector.refuse_emitted("prepare")

@@ -21,6 +21,7 @@ from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
 from anchorbolt.streams.calls import others_may_call
+from anchorbolt.streams.columns import distinct, rows_of
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.streams.tuple_batch import TupleBatch
@@ -304,7 +305,8 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         fields = self._key_fields.get((header.component, header.stream), ())
         columns = [batch.columns[header.index[field]] for field in fields]
         if columns:
-            self._state.prefetch(_distinct(columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))))
+            keys = distinct(columns[0]) if len(columns) == 1 else list(rows_of(batch.size, columns))
+            self._state.prefetch(_distinct(keys))
 
     def _keys(self, batch: TupleBatch) -> dict[Any, None]:
         """Return the keys that the bolt names, in their order."""

@@ -1,0 +1,220 @@
+"""Columns of tuples: a Python list, an Arrow array, or the distinct values with a code for each tuple.
+
+All three hold the same values: a row bolt gets the same Python objects from each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
+
+from anchorbolt.errors import SerializationError
+from anchorbolt.util.sizes import estimated_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Positions = slice | NDArray[np.intp]
+    """Some tuples of a batch, in order: all between two positions, perhaps in steps, or an array of positions."""
+
+_STEP = 1024  # tuples
+
+ALL = slice(None)
+"""The positions of all tuples."""
+
+FEW = 256
+"""In a shorter column, it does not pay to look for repeated values."""
+
+
+class Coded:
+    """A column whose values repeat.
+
+    Attributes:
+        values: The distinct values: only str, or only int.
+        codes: For each tuple, the position of its value in `values`.
+    """
+
+    __slots__ = ("codes", "values")
+
+    def __init__(self, values: list[Any], codes: NDArray[np.integer[Any]]) -> None:
+        self.values = values
+        self.codes = codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def taken(self, positions: Positions) -> Coded:
+        """Return the column of some tuples, without the values that none of them has."""
+        import numpy as np
+
+        codes = self.codes[positions]
+        is_used = np.zeros(len(self.values), bool)
+        is_used[codes] = True
+        used = np.flatnonzero(is_used).tolist()
+        if len(used) == len(self.values):
+            return Coded(self.values, codes)
+        renumbered = np.cumsum(is_used, dtype=np.uint32)
+        renumbered -= 1
+        return Coded(_picked(self.values, used), renumbered[codes])
+
+    def as_list(self) -> list[Any]:
+        import numpy as np
+
+        values = np.empty(len(self.values), object)
+        values[:] = self.values
+        return cast("list[Any]", values[self.codes].tolist())
+
+
+Column = Any
+"""A `list`, a `Coded` or a `pyarrow.Array`."""
+
+
+def as_list(column: Column) -> Sequence[Any]:
+    """Return the values of a column."""
+    if isinstance(column, list | tuple):
+        return column
+    return column.as_list() if type(column) is Coded else column.to_pylist()
+
+
+def rows_of(size: int, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of each tuple."""
+    return zip(*map(as_list, columns), strict=True) if columns else iter([()] * size)
+
+
+def taken(column: Column, positions: Positions) -> Column:
+    """Return the column of some tuples."""
+    if isinstance(column, list | tuple):
+        return column[positions] if isinstance(positions, slice) else _picked(column, positions.tolist())
+    if type(column) is Coded:
+        return column.taken(positions)
+    import pyarrow as pa
+
+    if not isinstance(positions, slice):
+        return column.take(pa.array(positions))
+    start, stop, step = positions.indices(len(column))
+    if step == 1:
+        return column.slice(start, max(0, stop - start))
+    import numpy as np
+
+    return column.take(pa.array(np.arange(start, stop, step)))
+
+
+def size_of(positions: Positions, size: int) -> int:
+    """Return how many tuples are taken of `size` tuples."""
+    return len(range(*positions.indices(size))) if isinstance(positions, slice) else len(positions)
+
+
+def fitting(size: int, columns: Sequence[Column], most: int) -> int:
+    """Return how many of the first tuples of `size` have about `most` bytes together, at least 1."""
+    total = 0
+    for start in range(0, size, _STEP):
+        stop = min(start + _STEP, size)
+        step = sum(_bytes_of(taken(column, slice(start, stop))) for column in columns)
+        if total + step > most:
+            return max(1, start + (stop - start) * (most - total) // step)
+        total += step
+    return max(1, size)
+
+
+def _bytes_of(column: Column) -> int:
+    if isinstance(column, list | tuple):
+        return estimated_bytes(column)
+    if type(column) is Coded:
+        return len(column) * estimated_bytes(column.values) // max(1, len(column.values))
+    return column.nbytes  # type: ignore[no-any-return]
+
+
+def coded(column: Column) -> Coded | None:
+    """Return the column with its distinct values; None if they are of other types, or many."""
+    if type(column) is Coded:
+        return column
+    import pyarrow as pa
+
+    size = len(column)
+
+    if isinstance(column, list | tuple):
+        kinds = set(map(type, column))
+        if kinds != {str} and kinds != {int}:
+            return None
+        try:
+            column = pa.array(column, pa.string() if str in kinds else pa.int64())
+        except (UnicodeEncodeError, OverflowError):  # a lone surrogate, or an int of more than 64 bits
+            return None
+    if not pa.types.is_dictionary(column.type):
+        if column.type not in (pa.string(), pa.int64()):
+            return None
+        column = column.dictionary_encode()
+    elif column.type.value_type not in (pa.string(), pa.int64()):
+        return None
+    if column.null_count or len(column.dictionary) > size // 2:
+        return None
+    return Coded(column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False))
+
+
+def distinct(column: Column) -> Sequence[Any]:
+    """Return the distinct values of a column, in any order. May return some several times."""
+    if type(column) is Coded:
+        return column.values
+    return as_list(column)
+
+
+def _picked(values: Sequence[Any], positions: list[int]) -> list[Any]:
+    if len(positions) > 1:
+        return list(itemgetter(*positions)(values))
+    return [values[position] for position in positions]
+
+
+def to_parts(columns: Sequence[Column]) -> list[Any]:
+    """Return plain values for a message, see `from_parts`: for a list itself, for the others a dict or bytes."""
+    return [_part(column) for column in columns]
+
+
+def _part(column: Column) -> Any:
+    if isinstance(column, list | tuple):
+        return column if type(column) is list else list(column)
+    if type(column) is Coded:
+        codes = column.codes.astype("<u2" if len(column.values) <= 1 << 16 else "<u4", copy=False)
+        return {"values": column.values, "codes": codes.tobytes()}
+    import pyarrow as pa
+
+    batch = pa.record_batch([column], names=[""])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def from_parts(parts: Sequence[Any], size: int) -> list[Column]:
+    """Decode the result of `to_parts` for `size` tuples. Raises `SerializationError` if it is damaged."""
+    columns = [part if type(part) is list else _column(part) for part in parts]
+    if any(len(column) != size for column in columns):
+        raise SerializationError(f"the columns of {size} tuples differ in length")
+    return columns
+
+
+def _column(part: Any) -> Column:
+    if isinstance(part, dict):
+        return _coded_from(part)
+    import pyarrow as pa
+
+    try:
+        with pa.ipc.open_stream(part) as reader:
+            [column] = reader.read_next_batch().columns
+    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+        raise SerializationError(f"a column of {len(part)} bytes cannot be read: {error}") from error
+    return column
+
+
+def _coded_from(part: dict[str, Any]) -> Coded:
+    import numpy as np
+
+    try:
+        values = part["values"]
+        codes = np.frombuffer(part["codes"], "<u2" if len(values) <= 1 << 16 else "<u4")
+        if len(codes) and codes.max() >= len(values):
+            raise ValueError(f"a code is above {len(values)}")
+    except (KeyError, TypeError, ValueError) as error:
+        raise SerializationError(f"a column with distinct values cannot be read: {error}") from error
+    return Coded(values, codes)
