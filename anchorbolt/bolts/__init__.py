@@ -1,5 +1,6 @@
 """Base classes for bolts, and the sinks that end a topology."""
 
+from anchorbolt.bolts.arrow import ArrowOutputCollector, BaseArrowBolt, BaseStatefulArrowBolt
 from anchorbolt.bolts.base import (
     BaseBasicBolt,
     BaseRichBolt,
@@ -12,8 +13,11 @@ from anchorbolt.bolts.kafka.sink import KafkaSink
 from anchorbolt.bolts.sink import DataFrameSink, ParquetSink
 
 __all__ = [
+    "ArrowOutputCollector",
+    "BaseArrowBolt",
     "BaseBasicBolt",
     "BaseRichBolt",
+    "BaseStatefulArrowBolt",
     "BaseStatefulBolt",
     "BasicOutputCollector",
     "DataFrameSink",

@@ -11,6 +11,7 @@ from typing import Any
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.bolts.collector import Flush, OutputCollector
 from anchorbolt.streams.attempt import TransactionAttempt
+from anchorbolt.streams.calls import Buffer
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.tuple import Tuple
@@ -108,6 +109,10 @@ class BatchOutputCollector(OutputCollector):
                 f"{', '.join(fields)}. The first field is for the attempt. Declare one field for each value, as in "
                 'declare("tx", "word"), and emit one value for each field.'
             )
+
+    def send_block(self, stream: str, buffer: Buffer) -> None:
+        buffer.columns.insert(0, [self.attempt] * buffer.size)
+        super().send_block(stream, buffer)
 
     def refuse_emitted(self, hook: str) -> None:
         """Raise `TopologyError` if the bolt has emitted in a hook that must not emit. Called by the engine."""

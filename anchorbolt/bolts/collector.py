@@ -160,6 +160,25 @@ class OutputCollector:
         if not isinstance(tup, bytes | Tuple):
             raise self._not_a_tuple("reset_timeout", tup)
 
+    @property
+    def component(self) -> str:
+        """Id of the emitting component."""
+        return self._component
+
+    @property
+    def streams(self) -> Mapping[str, StreamDeclaration]:
+        """The declared streams."""
+        return self._streams
+
+    def check_call(self, call: str) -> None:
+        """Raise `CollectorClosed` if the bolt must not call now. For collectors of other kinds of bolts."""
+        self._gate.check(call)
+
+    def send_block(self, stream: str, buffer: Buffer) -> None:
+        """Send tuples that are already in columns. For collectors of other kinds of bolts."""
+        self.emitted += buffer.size
+        self._flush(stream, buffer)
+
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple, and count it in the wave's report."""
         self.errors_reported += 1

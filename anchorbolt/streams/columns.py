@@ -10,10 +10,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from anchorbolt.errors import SerializationError
+from anchorbolt.serialization import pack, unpack
 from anchorbolt.util.sizes import estimated_bytes
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow
     from numpy.typing import NDArray
 
     Positions = slice | NDArray[np.intp]
@@ -75,7 +77,31 @@ def as_list(column: Column) -> Sequence[Any]:
     """Return the values of a column."""
     if isinstance(column, list | tuple):
         return column
-    return column.as_list() if type(column) is Coded else column.to_pylist()
+    if type(column) is Coded:
+        return column.as_list()
+    values = column.to_pylist()
+    return unpack(pack(values)) if _has_zone(column.type) else values  # type: ignore[no-any-return]
+
+
+def _has_zone(kind: pyarrow.DataType) -> bool:
+    """Return whether the values hold times with a named zone, of which a message keeps only the offset."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(kind):
+        return any(_has_zone(kind.field(each).type) for each in range(kind.num_fields))
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def as_arrow(column: Column) -> pyarrow.Array:
+    """Return a column as an Arrow array. Raises `ArrowException` or what else Arrow raises for unsupported values."""
+    import pyarrow as pa
+
+    if isinstance(column, list | tuple):
+        return pa.array(column)
+    if type(column) is Coded:
+        values = pa.array(column.values, pa.string() if type(column.values[0]) is str else pa.int64())
+        return values.take(pa.array(column.codes))
+    return column
 
 
 def rows_of(size: int, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:

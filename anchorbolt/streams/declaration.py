@@ -4,18 +4,27 @@ To add a grouping: write its router in `routing`, enter the router in `routing.R
 add the method NAME_grouping to `topology.components.BoltDeclarer`; its docstring describes the grouping.
 """
 
+from __future__ import annotations
+
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from anchorbolt.errors import TopologyError
+from anchorbolt.streams.arrow_types import wrong_types
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.util.messages import shortened
 
+if TYPE_CHECKING:
+    import pyarrow
+
 DEFAULT_STREAM = "default"
+
+ATTEMPT_FIELD = "tx"
+"""The field of a typed stream for the attempt, in a transactional topology."""
 
 ACKER_ID, CHECKPOINT_SPOUT_ID = "__acker", "$checkpointspout"
 """Ids of the components that Anchorbolt adds to a topology."""
@@ -48,6 +57,12 @@ def wrong_fields(call: str, fields: Sequence[object]) -> str:
 class StreamDeclaration:
     fields: tuple[str, ...]
     direct: bool = False  # the emitter chooses the receiving task, with `emit_direct`
+    schema: pyarrow.Schema | None = None  # types of the fields, without the one for the attempt; None without types
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields of a batch of columns: those of `schema`, if there is one."""
+        return self.fields if self.schema is None else tuple(self.schema.names)
 
 
 def not_a_row(values: object, stream: str) -> str:
@@ -83,8 +98,10 @@ def wrong_stream(streams: Mapping[str, StreamDeclaration], stream: str, used: st
 class OutputFieldsDeclarer:
     """Collects the streams that a component declares. The builder passes it to `declare_output_fields`."""
 
-    def __init__(self, component: str) -> None:
+    def __init__(self, component: str, attempt_field: str = "") -> None:
+        """Create it; `attempt_field` is the first field of typed streams, for the attempt; empty for no such field."""
         self._component = component
+        self._attempt_field = attempt_field
         self._streams: dict[str, StreamDeclaration] = {}
 
     @property
@@ -92,26 +109,38 @@ class OutputFieldsDeclarer:
         """The streams declared so far, by name."""
         return MappingProxyType(self._streams)
 
-    def declare(self, *fields: str, direct: bool = False) -> None:
+    def declare(self, *fields: str | pyarrow.Schema, direct: bool = False) -> None:
         """Declare the default stream with these fields.
 
+        Args:
+            fields: The names of the fields; or a `pyarrow.Schema` alone, for names and types. A value that is emitted
+                to a typed stream must fit its type. In a transactional topology a typed stream gets a first field `tx`
+                for the attempt, which the schema does not name.
+            direct: Whether the emitter chooses the receiving task, with `emit_direct`.
+
         Raises:
-            TopologyError: A field is not a string or is named twice, or the stream is already declared.
+            TopologyError: A field is not a string or is named twice, a type is not supported, or the stream is already
+                declared.
         """
         self._add(DEFAULT_STREAM, fields, direct)
 
-    def declare_stream(self, stream: str, *fields: str, direct: bool = False) -> None:
-        """Declare a named stream with these fields. Raises the same errors as `declare`."""
+    def declare_stream(self, stream: str, *fields: str | pyarrow.Schema, direct: bool = False) -> None:
+        """Declare a named stream with these fields. Otherwise like `declare`."""
         self._add(check_name("stream", stream), fields, direct)
 
-    def _add(self, stream: str, fields: tuple[str, ...], direct: bool) -> None:
-        problem = wrong_fields("declare(", fields)
+    def _add(self, stream: str, fields: tuple[str | pyarrow.Schema, ...], direct: bool) -> None:
+        schema, problem = None, ""
+        if len(fields) == 1 and hasattr(fields[0], "names") and hasattr(fields[0], "types"):
+            schema = fields[0]
+            fields = (self._attempt_field, *schema.names) if self._attempt_field else tuple(schema.names)
+            problem = wrong_types(schema)
+        problem = wrong_fields("declare(", fields) or problem
         if stream in self._streams:
             problem = "declared twice. Declare each stream once."
         if problem:
             where = f"component {self._component!r}, stream {stream!r}"
             raise TopologyError(f"{where}: {problem}", component=self._component)
-        self._streams[stream] = StreamDeclaration(tuple(fields), direct)
+        self._streams[stream] = StreamDeclaration(cast("tuple[str, ...]", fields), direct, schema)
 
 
 class GlobalStreamId(NamedTuple):

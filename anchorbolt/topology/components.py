@@ -112,7 +112,9 @@ class BoltDeclarer:
 class Components:
     """The components of one topology, in the order of their declaration. Every refusal is a `TopologyError`."""
 
-    def __init__(self) -> None:
+    def __init__(self, attempt_field: str = "") -> None:
+        """Create it; see `OutputFieldsDeclarer` for `attempt_field`."""
+        self._attempt_field = attempt_field
         self._spouts: dict[str, SpoutSpec] = {}
         self._bolts: dict[str, tuple[BoltSpec, BoltDeclarer]] = {}
 
@@ -130,14 +132,14 @@ class Components:
         """Add a spout that has passed `check_new`. Calls its `declare_output_fields`."""
         if parallelism is not None:
             validation.check_parallelism(id, parallelism)
-        self._spouts[id] = SpoutSpec(id, spout, parallelism, _declared(id, spout))
+        self._spouts[id] = SpoutSpec(id, spout, parallelism, _declared(id, spout, self._attempt_field))
 
     def add_bolt(self, id: str, bolt: Bolt, parallelism: int, *, is_committer: bool = False) -> BoltDeclarer:
         """Add a bolt that has passed `check_new`. Calls its `declare_output_fields`."""
         validation.check_parallelism(id, parallelism)
         declarer = BoltDeclarer(id)
         ticks = validation.tick_secs_of(id, bolt)
-        spec = BoltSpec(id, bolt, parallelism, (), _declared(id, bolt), ticks, is_committer)
+        spec = BoltSpec(id, bolt, parallelism, (), _declared(id, bolt, self._attempt_field), ticks, is_committer)
         self._bolts[id] = spec, declarer
         return declarer
 
@@ -154,8 +156,8 @@ class Components:
         return Topology(name, MappingProxyType({id: specs[id] for id in order}))
 
 
-def _declared(id: str, component: Spout | Bolt) -> Mapping[str, StreamDeclaration]:
-    declarer = OutputFieldsDeclarer(id)
+def _declared(id: str, component: Spout | Bolt, attempt_field: str) -> Mapping[str, StreamDeclaration]:
+    declarer = OutputFieldsDeclarer(id, attempt_field)
     try:
         component.declare_output_fields(declarer)
     except TopologyError:

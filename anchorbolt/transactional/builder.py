@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+from anchorbolt.bolts.arrow import BaseArrowBolt, BaseStatefulArrowBolt
 from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.batch import BaseBatchBolt, Committer
 from anchorbolt.bolts.sink import DataFrameSink
@@ -11,11 +12,11 @@ from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.transactional import KINDS, BatchSpout, kind_of
-from anchorbolt.streams.declaration import check_name
+from anchorbolt.streams.declaration import ATTEMPT_FIELD, check_name
 from anchorbolt.topology.components import BoltDeclarer, Components
 from anchorbolt.topology.graph import BoltSpec, Component, Topology
 
-_BOLTS = (BaseBasicBolt, BaseBatchBolt, BaseStatefulBolt, DataFrameSink)
+_BOLTS = (BaseBasicBolt, BaseBatchBolt, BaseStatefulBolt, BaseArrowBolt, DataFrameSink)
 _COMMITTERS = (BaseBatchBolt, BaseStatefulBolt)
 
 _PREPARE: tuple[tuple[type[Bolt], tuple[str, ...], str], ...] = (
@@ -24,6 +25,7 @@ _PREPARE: tuple[tuple[type[Bolt], tuple[str, ...], str], ...] = (
         ("conf", "context", "collector", "id"),
         "The last one is the attempt at the batch that the new instance is for.",
     ),
+    (BaseArrowBolt, ("conf", "context"), "Its execute_batch gets the collector."),
     (
         BaseStatefulBolt,
         ("conf", "context", "collector"),
@@ -56,7 +58,7 @@ class TransactionalTopologyBuilder:
                 at least 1; or `declare_output_fields` raised.
         """
         self._name = check_name("topology", id)
-        self._components = Components()
+        self._components = Components(attempt_field=ATTEMPT_FIELD)
         self._components.check_new(spout_id, spout, Spout)
         check_spout(spout_id, spout)
         self._components.add_spout(spout_id, spout, parallelism)
@@ -66,9 +68,9 @@ class TransactionalTopologyBuilder:
 
         Args:
             id: A unique component id. It is part of the name under which a stateful bolt's state is stored.
-            bolt: A `BaseBasicBolt`, a `BaseBatchBolt`, a `DataFrameSink`, or a `BaseStatefulBolt` with the marker
-                `Committer`. A batch bolt with this marker is a committer, too. The bolt is pickled when the topology is
-                created.
+            bolt: A `BaseBasicBolt`, a `BaseArrowBolt`, a `BaseBatchBolt`, a `DataFrameSink`, or a `BaseStatefulBolt` or
+                `BaseStatefulArrowBolt` with the marker `Committer`. A batch bolt with this marker is a committer, too.
+                The bolt is pickled when the topology is created.
             parallelism: The number of its tasks.
 
         Raises:
@@ -168,10 +170,13 @@ def _check_kind(id: str, bolt: Bolt) -> None:
     if isinstance(bolt, BaseRichBolt) or not isinstance(bolt, _BOLTS):
         raise _refusal(
             id,
-            f"{_name(bolt)} cannot process batches of transactions. Extend BaseBatchBolt or BaseBasicBolt: the "
-            "framework acks their tuples.",
+            f"{_name(bolt)} cannot process batches of transactions. Extend BaseBatchBolt, BaseBasicBolt or "
+            "BaseArrowBolt: the framework acks their tuples.",
         )
-    extended = [kind.__name__ for kind in _BOLTS if isinstance(bolt, kind)]
+    kinds: tuple[type[Bolt], ...] = _BOLTS
+    if isinstance(bolt, BaseStatefulArrowBolt):
+        kinds = tuple(kind for kind in kinds if kind is not BaseArrowBolt)
+    extended = [kind.__name__ for kind in kinds if isinstance(bolt, kind)]
     if len(extended) > 1:
         raise _refusal(
             id,
@@ -181,7 +186,7 @@ def _check_kind(id: str, bolt: Bolt) -> None:
 
 
 def _check_prepare(id: str, bolt: Bolt) -> None:
-    if not isinstance(bolt, BaseBatchBolt | BaseStatefulBolt | BaseBasicBolt):
+    if not isinstance(bolt, BaseBatchBolt | BaseStatefulBolt | BaseArrowBolt | BaseBasicBolt):
         return  # a sink has no prepare
     kind, arguments, hint = next(each for each in _PREPARE if isinstance(bolt, each[0]))
     try:

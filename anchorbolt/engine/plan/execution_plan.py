@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import cloudpickle
 
+from anchorbolt.bolts.arrow import BaseArrowBolt
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
@@ -74,8 +75,8 @@ class ExecutionPlan:
             self._pickled |= {name: cloudpickle.dumps(spec.spout) for name, spec in rich_spouts.items()}
         self._hand_off_key = secrets.token_bytes(32)
         self.is_tracked = bool(rich_spouts) and ackers > 0
-        # If all bolts are basic, no tree stays open after its wave: the tasks themselves report which trees failed.
-        can_stay_open = any(not isinstance(spec.bolt, BaseBasicBolt | DataFrameSink) for spec in bolts)
+        # If no bolt acks itself, no tree stays open after its wave: the tasks themselves report which trees failed.
+        can_stay_open = any(not isinstance(spec.bolt, BaseBasicBolt | BaseArrowBolt | DataFrameSink) for spec in bolts)
         needs_acker = can_stay_open or settings.acker_executors is not None or former_ackers
         self.wiring = Wiring(
             graph,

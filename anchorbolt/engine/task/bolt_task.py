@@ -201,7 +201,7 @@ class BoltTask:
         component = self._task[0]
         if component in self._round.ticks:
             header = StreamHeader(SYSTEM_ID, -1, TICK_STREAM, ("rate_secs",), receiver_key(*self._task))
-            bolt.execute(TupleBatch(header, 1, [[self._plan.ticks[component]]]))
+            bolt.tick(TupleBatch(header, 1, [[self._plan.ticks[component]]]))
 
     def _check_attempt(self, source: TaskKey, attempt: str) -> None:
         if self._attempts.setdefault(source, attempt) != attempt:
@@ -229,7 +229,7 @@ class BoltTask:
         bolt, header = instance.bolt, self._header(message)
         lineage = None if message.lineage is None else _lineage(message)
         columns = message.columns
-        if self._round.batch is not None:
+        if self._round.batch is not None and not bolt.takes_blocks:
             attempt = self._round.batch.attempt
             columns = [[attempt.txid if bolt.takes_txid else attempt] * message.size, *columns]
         whole = TupleBatch(header, message.size, columns, lineage)
@@ -238,8 +238,7 @@ class BoltTask:
         report.tuples_from[source] = report.tuples_from.get(source, 0) + message.size
         started = perf_counter()
         bolt.prefetch(whole)
-        whole = whole.in_lists()
-        for part in self._portions(whole, instance):
+        for part in [whole] if bolt.takes_blocks else self._portions(whole.in_lists(), instance):
             bolt.execute(part)
             report.execute_ms += (perf_counter() - started) * 1000
             yield

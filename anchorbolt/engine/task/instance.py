@@ -135,12 +135,22 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
     if isinstance(bolt, BaseStatefulBolt):
         state = open_state(plan, task, bolt, budget)
         wrapped = StatefulBoltExecutor(
-            bolt, plan.conf, context, collector, emitter.forward, state, plan.wiring.key_fields[component], tracker
+            bolt,
+            plan.conf,
+            context,
+            collector,
+            emitter.forward,
+            state,
+            plan.wiring.key_fields[component],
+            tracker,
+            must_anchor=plan.is_tracked,
         )
     elif isinstance(bolt, DataFrameSink):
         wrapped = SinkExecutor(bolt, context, plan.open_location(), emitter.forward, tracker)
     else:
-        wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward, tracker)
+        wrapped = CheckpointTupleForwarder(
+            bolt, plan.conf, context, collector, emitter.forward, tracker, must_anchor=plan.is_tracked
+        )
     return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter, tracker)
 
 

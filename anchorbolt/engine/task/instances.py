@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from anchorbolt.bolts.arrow import BaseArrowBolt
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.bolts.batch import BaseBatchBolt, BatchOutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
@@ -243,7 +244,7 @@ def _wrapped(
         kind = HandingBatchExecutor if is_late and processing else BatchBoltExecutor
         new_bolt = partial(_new_batch_bolt, plan, component)
         return kind(new_bolt, plan.conf, context, collector, forward, hand_offs), False
-    if isinstance(bolt, BaseBasicBolt):
+    if not isinstance(bolt, BaseStatefulBolt) and isinstance(bolt, BaseBasicBolt | BaseArrowBolt):
         return CheckpointTupleForwarder(bolt, plan.conf, context, collector, forward), False
     if processing:
         return BlobKeeper(context, forward, hand_offs), False

@@ -13,7 +13,7 @@ from anchorbolt.util.messages import user_traceback
 _TRACEBACK_CHARACTERS = 64_000  # for only a few failures of a round, see `TaskTracker.wants_traceback`
 _REASON_CHARACTERS = 4_000  # of the text that a bolt gave a failure
 _FEW_CHARACTERS = 200  # of the reason of a failure without its traceback
-_ISOLATED = (Exception, SystemExit)  # fail only the trees of their tuple, in a round that isolates
+ISOLATED = (Exception, SystemExit)  # fail only the trees of their tuple, in a round that isolates
 
 
 class TrackedExecution:
@@ -42,7 +42,7 @@ class TrackedExecution:
         for tup in batch.tracked_tuples():
             try:
                 keys.update(dict.fromkeys(self._bolt.state_keys(tup)))
-            except _ISOLATED as error:
+            except ISOLATED as error:
                 self.current = tup
                 if tup.roots == ():
                     raise
@@ -53,7 +53,7 @@ class TrackedExecution:
     def execute(self, batch: TupleBatch) -> None:
         """Execute the tuples of a blob. After a `FailedException` the bolt continues with the next tuple."""
         execute, basic = self._bolt.execute, self.basic
-        failing = _ISOLATED if self.isolates else FailedException
+        failing = ISOLATED if self.isolates else FailedException
         tuples = batch.tracked_tuples()
         executed = self._accepted(tuples) if self._refused and self.isolates else tuples
         self.current = tup = None
@@ -100,16 +100,17 @@ class TrackedExecution:
         if isinstance(error, ReportedFailedException):
             collector.report_error(error)
             collector.failures_reported += 1
-        self._tracker.fail(tup, *self._reason(error))
+        self._tracker.fail(tup, *reason_of(error, self._tracker))
         if not tup.status:
             if tup.roots == ():
                 collector.fail(tup)
             tup.status = FAILED
 
-    def _reason(self, error: Exception | SystemExit) -> tuple[str, int]:
-        """Return the reason of a failure, and how many of its characters are kept."""
-        if isinstance(error, FailedException):
-            return f"{type(error).__name__}: {error}", _REASON_CHARACTERS
-        if self._tracker.wants_traceback:
-            return user_traceback(error), _TRACEBACK_CHARACTERS
-        return f"{type(error).__name__}: {error}", _FEW_CHARACTERS
+
+def reason_of(error: BaseException, tracker: TaskTracker) -> tuple[str, int]:
+    """Return the reason of a failure, and how many of its characters are kept."""
+    if isinstance(error, FailedException):
+        return f"{type(error).__name__}: {error}", _REASON_CHARACTERS
+    if tracker.wants_traceback:
+        return user_traceback(error), _TRACEBACK_CHARACTERS
+    return f"{type(error).__name__}: {error}", _FEW_CHARACTERS

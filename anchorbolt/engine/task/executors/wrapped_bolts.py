@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from anchorbolt.bolts.arrow import BaseArrowBolt
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, FailedException
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.sink import SinkFile
@@ -29,6 +30,7 @@ from anchorbolt.util.messages import user_traceback
 
 if TYPE_CHECKING:
     from anchorbolt.checkpoint.ports import BatchTry, HandOff
+    from anchorbolt.engine.task.executors.arrow_execution import ArrowExecution
     from anchorbolt.engine.task.executors.tracked_execution import TrackedExecution
     from anchorbolt.tracking.task_tracker import TaskTracker
     from anchorbolt.tracking.verdict import Verdict
@@ -63,6 +65,9 @@ class WrappedBolt(ABC):
     takes_txid = False
     """Whether the first value of a batch's tuples is its txid, and not its attempt."""
 
+    takes_blocks = False
+    """Whether it executes each blob as a whole, in any form of its columns, and without a column for the attempt."""
+
     @property
     def outcome(self) -> TaskOutcome:
         return TaskOutcome()
@@ -86,7 +91,11 @@ class WrappedBolt(ABC):
 
     @abstractmethod
     def execute(self, batch: TupleBatch) -> None:
-        """Execute the tuples one by one. Raises `BoltError`."""
+        """Execute the tuples, whose columns are lists unless it `takes_blocks`. Raises `BoltError`."""
+
+    def tick(self, batch: TupleBatch) -> None:
+        """Execute a tick tuple. Raises `BoltError`."""
+        self.execute(batch)
 
     def contribute(self, blob: bytes, moves: bytes) -> None:
         """Take a task's contribution to the tuple trees. Only for ackers. Raises `SerializationError`."""
@@ -103,7 +112,7 @@ class WrappedBolt(ABC):
 class CheckpointTupleForwarder(WrappedBolt):
     """Runs a bolt, and forwards PREPARE. A plain bolt has no other part in the checkpoint."""
 
-    _calling_hooks: Collection[str] = ("init_state", "pre_prepare", "finish_batch")
+    _calling_hooks: Collection[str] = ("init_state", "pre_prepare", "finish_batch", "execute_batch", "execute_tick")
     """The hooks, besides `execute`, that may call the collector."""
 
     def __init__(
@@ -114,6 +123,8 @@ class CheckpointTupleForwarder(WrappedBolt):
         collector: OutputCollector,
         forward: Callable[[CheckpointTuple], None],  # sends PREPARE on to all downstream tasks
         tracker: TaskTracker | None = None,  # None if tuple trees are not tracked
+        *,
+        must_anchor: bool = False,  # whether a vectorised bolt must say which tuples its own result from
     ) -> None:
         self._bolt = bolt
         self._context = context
@@ -122,7 +133,12 @@ class CheckpointTupleForwarder(WrappedBolt):
         self._process = os.getpid()
         basic = isinstance(bolt, BaseBasicBolt)
         self._tracked: TrackedExecution | None = None
-        if tracker is not None:
+        self._arrow: ArrowExecution | None = None
+        if isinstance(bolt, BaseArrowBolt):
+            from anchorbolt.engine.task.executors.arrow_execution import ArrowExecution
+
+            self._arrow, self.takes_blocks = ArrowExecution(bolt, collector, tracker, must_anchor=must_anchor), True
+        elif tracker is not None:
             from anchorbolt.engine.task.executors.tracked_execution import (
                 TrackedExecution,  # NumPy: only where it is needed
             )
@@ -141,9 +157,20 @@ class CheckpointTupleForwarder(WrappedBolt):
         return bolt
 
     def _prepare(self, conf: Mapping[str, Any]) -> None:
-        self._call("prepare", conf, self._context, *(() if self._basic else (self._collector,)))
+        self._call("prepare", conf, self._context, *(() if self._basic or self._arrow else (self._collector,)))
+
+    def tick(self, batch: TupleBatch) -> None:
+        if self._arrow is None:
+            self.execute(batch)
+        else:
+            self._in_hook("execute_tick", self._arrow.tick)
 
     def execute(self, batch: TupleBatch) -> None:
+        if self._arrow is not None:
+            self._arrow.isolates = self.isolates
+            self._in_hook("execute_batch", self._arrow.execute, batch)
+            self._raise_if_failed()
+            return
         execute, basic = self._bolt.execute, self._basic
         tup: Tuple | None = None
         # The first blob is always checked, to refuse a bolt that uses threads only within `execute`.
@@ -192,10 +219,13 @@ class CheckpointTupleForwarder(WrappedBolt):
         self._call("cleanup")
 
     def _call(self, hook: str, *arguments: Any) -> None:
+        self._in_hook(hook, getattr(self._bolt, hook), *arguments)
+
+    def _in_hook(self, hook: str, call: Callable[..., None], *arguments: Any) -> None:
         if hook in self._calling_hooks:
             self._collector.open()
         try:
-            getattr(self._bolt, hook)(*arguments)
+            call(*arguments)
         except _OF_A_HOOK as error:
             self._fail(hook, None, error)
         finally:
@@ -280,12 +310,14 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         state: TaskState,
         key_fields: Mapping[tuple[str, str], tuple[str, ...]],  # by source and stream: the fields of the grouping
         tracker: TaskTracker | None = None,
+        *,
+        must_anchor: bool = False,
     ) -> None:
         self._state = state
         self._key_fields = key_fields
         self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
         self._is_initialised = False
-        super().__init__(bolt, conf, context, collector, forward, tracker)
+        super().__init__(bolt, conf, context, collector, forward, tracker, must_anchor=must_anchor)
 
     @property
     def outcome(self) -> TaskOutcome:
@@ -298,6 +330,8 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
             self._state.begin(scope)
 
     def prefetch(self, batch: TupleBatch) -> None:
+        if self.takes_blocks:
+            return  # the methods that take columns fetch what they need
         if self._own_keys:
             self._state.prefetch(self._keys(batch))
             return
