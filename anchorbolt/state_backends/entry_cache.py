@@ -21,6 +21,7 @@ from anchorbolt.util.keys import has_one_spelling
 SMALL_INT = 1 << 62
 """The cache holds an int between this and its negative as it is, whatever the codec's limits are."""
 
+_INT = frozenset({int})
 _NOT_A_KEY = (b"",)  # the cache key of no key: no codec encodes anything as zero bytes
 _READ_CHUNK = 4096
 _PENDING_BYTES = 64 << 20
@@ -163,12 +164,38 @@ class EntryCache(AttemptView, State):
     def _large_value_to_cache(self, key: Any, cache_key: CacheKey, value: Any) -> Any:
         """Return the cached form of a value that is not a small int; stage updates early if they are large."""
         cached = self._encoding.value_to_cache(key, value)
-        size, replaced = _size_of(cached), _size_of(self._cache.get(cache_key, ABSENT))
-        self._cache_bytes += size - replaced
-        self._dirty_bytes += size - (replaced if cache_key in self._dirty else 0)
+        self._note_size(cache_key, cached)
         if self._dirty_bytes >= _PENDING_BYTES:
             self._stage_updates()
         return cached
+
+    def _note_size(self, cache_key: CacheKey, cached: Any) -> None:
+        """Count the bytes of a value before it is put into the cache."""
+        size, replaced = _size_of(cached), _size_of(self._cache.get(cache_key, ABSENT))
+        self._cache_bytes += size - replaced
+        self._dirty_bytes += size - (replaced if cache_key in self._dirty else 0)
+
+    def _cached(self, cache_keys: dict[CacheKey, None]) -> list[Any]:
+        """Return the cached form of the entries of keys, which are fetched if they are not cached."""
+        missing: list[CacheKey] = []
+        try:
+            found = list(map(self._cache.__getitem__, cache_keys))
+        except KeyError:
+            missing = [key for key in cache_keys if key not in self._cache]
+            self._load(missing, cache_keys)
+            found = list(map(self._cache.__getitem__, cache_keys))
+        self.counters.keys_cached += len(cache_keys) - len(missing)
+        return found
+
+    def _update(self, cache_keys: dict[CacheKey, None], cached: list[Any]) -> None:
+        """Set the cached form of the entries of keys; stage updates early if they are many or large."""
+        if not _INT.issuperset(map(type, cached)):
+            for key, value in zip(cache_keys, cached, strict=True):
+                self._note_size(key, value)
+        self._cache.update(zip(cache_keys, cached, strict=True))
+        self._dirty.update(cache_keys)
+        if len(self._dirty) >= self._pending_entries or self._dirty_bytes >= _PENDING_BYTES:
+            self._stage_updates()
 
     def _load(self, cache_keys: list[CacheKey], wanted: Container[CacheKey] = ()) -> None:
         """Read entries into the cache; if it is full, keep only updated and `wanted` entries."""

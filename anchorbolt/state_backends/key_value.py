@@ -5,12 +5,13 @@ The state writes nothing that another reader could see: `prepare_commit` stages 
 winning attempt makes them visible.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, cast, overload
 
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
+from anchorbolt.state_backends.bulk import BulkAccess
 from anchorbolt.state_backends.encoding import ABSENT
-from anchorbolt.state_backends.entry_cache import SMALL_INT, EntryCache
+from anchorbolt.state_backends.entry_cache import SMALL_INT
 from anchorbolt.util.messages import shortened
 
 K = TypeVar("K")
@@ -18,7 +19,7 @@ V = TypeVar("V")
 D = TypeVar("D")
 
 
-class KeyValueState(EntryCache, Generic[K, V]):
+class KeyValueState(BulkAccess[K, V], Generic[K, V]):
     """Durable entries of one task, checkpointed once a wave.
 
     Keys are immutable plain values (str, int, bytes, float, bool, None, tuples and frozensets of these, dates,
@@ -80,6 +81,40 @@ class KeyValueState(EntryCache, Generic[K, V]):
         dirty[cache_key] = None
         if len(dirty) >= self._pending_entries:
             self._stage_updates()
+
+    def add(self, key: K, n: Any) -> V:
+        """Add a number to the value of `key` and return the new value. A key without a value counts as 0.
+
+        Raises:
+            UnsupportedValue: The value or `n` is not a number, or the key is not supported. The state is as before.
+        """
+        kind = type(key)
+        if (kind is str or kind is int) and type(n) is int:
+            value = self._cache.get(key)
+            if value is ABSENT:
+                value = 0
+            if type(value) is int:
+                total = value + n
+                if -SMALL_INT < total < self._small_int:
+                    self._cache[key] = total
+                    if key not in self._dirty:
+                        self._dirty[key] = None
+                        if len(self._dirty) >= self._pending_entries:
+                            self._stage_updates()
+                    return cast(V, total)
+        total = self._sum(key, self.get(key, 0), n)
+        self.put(key, cast(V, total))
+        return cast(V, total)
+
+    def update(self, key: K, f: Callable[[V | None], V]) -> V:
+        """Put `f(value)` under `key` and return it; `f` gets None if the key has no value.
+
+        Raises:
+            UnsupportedValue: The key, or the result of `f`, is not supported. The state is as before.
+        """
+        value = f(self.get(key))
+        self.put(key, value)
+        return value
 
     def delete(self, key: K) -> V | None:
         """Remove `key` and return the value that it had, or None."""
