@@ -227,7 +227,7 @@ class EntryCache(AttemptView, State):
             while chunk := list(islice(dirty, SLICE_UPDATES)):
                 keys = self._encoding.key_bytes(chunk)
                 values = self._encoding.value_bytes(cache[key] for key in chunk)
-                self._attempt.stage(dict(zip(keys, values, strict=True)))
+                self._attempt.stage(keys, values)
         except StateError as error:
             self._first_error = self._first_error or error
             raise
