@@ -41,6 +41,7 @@ class EncodedValue:
         self.data = data
 
 
+_NOT_PLAIN = frozenset({EncodedValue, type(ABSENT)})  # other objects in the cache than values
 _IMMUTABLE: frozenset[type] = frozenset({int, float, bool, bytes, str, type(None)})
 _KEPT_AS_THEY_ARE: dict[str, frozenset[type]] = {
     "msgpack": _IMMUTABLE,
@@ -172,7 +173,7 @@ class EntryEncoding:
 
     def key_bytes(self, cache_keys: Iterable[CacheKey]) -> list[bytes]:
         keys = list(cache_keys)
-        if any(type(key) is tuple for key in keys):
+        if tuple in set(map(type, keys)):
             encode = self._key_codec.encode
             return [key[0] if type(key) is tuple else encode(key) for key in keys]
         return self._key_codec.encode_many(keys)
@@ -180,7 +181,7 @@ class EntryEncoding:
     def value_bytes(self, cached: Iterable[Any]) -> list[bytes | None]:
         """Encode cached values; `ABSENT` becomes None."""
         values = list(cached)
-        if any(type(value) is EncodedValue or value is ABSENT for value in values):
+        if not _NOT_PLAIN.isdisjoint(map(type, values)):
             encode = self._encode
             return [
                 value.data if type(value) is EncodedValue else None if value is ABSENT else encode(value)

@@ -226,7 +226,7 @@ class EntryCache(AttemptView, State):
         try:
             while chunk := list(islice(dirty, SLICE_UPDATES)):
                 keys = self._encoding.key_bytes(chunk)
-                values = self._encoding.value_bytes(cache[key] for key in chunk)
+                values = self._encoding.value_bytes(map(cache.__getitem__, chunk))
                 self._attempt.stage(keys, values)
         except StateError as error:
             self._first_error = self._first_error or error
