@@ -64,7 +64,7 @@ def _measured(provider: StateProvider, raw: RawClient, rounds: int) -> Iterator[
         committed, winner = NOTHING_COMMITTED, ""
         for number in range(rounds + 1):
             items = _items(number)
-            keys = [key for key, _ in items]
+            keys, values = [key for key, _ in items], [value for _, value in items]  # as the two sides take them
             attempt = uuid.uuid4().hex
 
             def write(
@@ -72,10 +72,11 @@ def _measured(provider: StateProvider, raw: RawClient, rounds: int) -> Iterator[
                 attempt: str = attempt,
                 base: int = committed,
                 last: str = winner,
-                items: Items = items,
+                keys: Sequence[bytes] = keys,
+                values: Sequence[bytes] = values,
             ) -> None:
                 state.begin(AttemptScope(fence, txid, attempt, base, last))
-                state.stage(dict(items))
+                state.stage(keys, values)
                 state.seal_staged(txid)
                 state.commit(txid)
 
@@ -91,7 +92,7 @@ def _measured(provider: StateProvider, raw: RawClient, rounds: int) -> Iterator[
             state.begin(AttemptScope(fence, number + 1, uuid.uuid4().hex, committed, winner))
             measured["read"], found = _timed(read)
             measured["raw read"], raw_found = _timed(raw_read)
-            if not found == raw_found == [value for _, value in items]:
+            if not found == raw_found == values:
                 sys.exit(f"{provider.describe()} did not give back what was written")
             if number:
                 for what, seconds in measured.items():

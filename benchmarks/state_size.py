@@ -60,7 +60,7 @@ class Waves:
         self._state.begin(AttemptScope(self._fence, self._txid + 1, attempt, self._txid, self._winner))
         if read and None in self._state.read(read):
             raise RuntimeError("a key is missing")
-        self._state.stage(dict(updates))
+        self._state.stage([key for key, _ in updates], [value for _, value in updates])
         self._state.seal_staged(self._txid + 1)
         self._state.commit(self._txid + 1)
         self._txid, self._winner = self._txid + 1, attempt

@@ -24,7 +24,7 @@ from anchorbolt.state_backends.state import AttemptScope
 SLICE_UPDATES = 4096
 _SLICE_BYTES = 4 << 20
 
-Updates = Mapping[bytes, "bytes | None"]
+_Slice = tuple[Sequence[bytes], "Sequence[bytes | None]", int]
 Page = list[tuple[bytes, bytes]]
 T = TypeVar("T")
 
@@ -182,12 +182,15 @@ class TaskNamespace:
             finally:
                 self.counters.note("scan", started)
 
-    def stage(self, updates: Updates) -> None:
-        """Stage updates in slices of some MiB; an update of a key replaces an update staged by an earlier call."""
-        for slice_ in _slices(updates, self._slice_bytes):
-            self._stage_slice(slice_)
-            self.counters.keys_staged += len(slice_)
-            self.counters.bytes_staged += sum(map(len, slice_)) + sum(map(len, filter(None, slice_.values())))
+    def stage(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Stage updates in slices of some MiB; an update of a key replaces an update staged by an earlier call.
+
+        The keys are distinct. The value None deletes its key.
+        """
+        for some_keys, some_values, size in _slices(keys, values, self._slice_bytes):
+            self._stage_slice(dict(zip(some_keys, some_values, strict=True)))
+            self.counters.keys_staged += len(some_keys)
+            self.counters.bytes_staged += size
         self.seal = None
 
     def stage_nothing(self) -> None:
@@ -246,7 +249,7 @@ class TaskNamespace:
         at = self._committed or ReadPosition(scope.committed, scope.winner, self._staged)
         return attempt, None if self._reads_unchecked else at
 
-    def _stage_slice(self, updates: Updates) -> None:
+    def _stage_slice(self, updates: Mapping[bytes, bytes | None]) -> None:
         scope = self.scope
         number = self._staged.slices if self._staged is not None else 0
         staged = StagedSlice(scope.fence, scope.txid, scope.attempt, scope.committed, number, updates, self._codec)
@@ -293,20 +296,23 @@ class AttemptView:
         return self._attempt.scope.committed
 
 
-def _slices(updates: Updates, most_bytes: int) -> Iterator[Updates]:
-    """Split updates into slices of at most `most_bytes`; a single larger update is a slice by itself."""
-    sizes = map(len, updates), map(len, filter(None, updates.values()))
-    if len(updates) <= SLICE_UPDATES and sum(map(sum, sizes)) <= most_bytes:
-        if updates:
-            yield updates
-        return
-    waiting: dict[bytes, bytes | None] = {}
-    size = 0
-    for key, value in updates.items():
-        added = len(key) + len(value or b"")
-        if waiting and (len(waiting) == SLICE_UPDATES or size + added > most_bytes):
-            yield waiting
-            waiting, size = {}, 0
-        waiting[key] = value
-        size += added
-    yield waiting
+def _slices(keys: Sequence[bytes], values: Sequence[bytes | None], most_bytes: int) -> Iterator[_Slice]:
+    """Yield updates, and their bytes, in slices of at most `most_bytes`. One larger update is a slice by itself."""
+    for start in range(0, len(keys), SLICE_UPDATES):
+        end = start + SLICE_UPDATES
+        yield from _halved(keys[start:end], values[start:end], most_bytes)
+
+
+def _halved(keys: Sequence[bytes], values: Sequence[bytes | None], most_bytes: int) -> Iterator[_Slice]:
+    size = _bytes_of(keys) + _bytes_of(list(filter(None, values)))
+    if size <= most_bytes or len(keys) == 1:
+        yield keys, values, size
+    else:
+        middle = len(keys) // 2
+        yield from _halved(keys[:middle], values[:middle], most_bytes)
+        yield from _halved(keys[middle:], values[middle:], most_bytes)
+
+
+def _bytes_of(parts: Sequence[bytes]) -> int:
+    # `join` copies the parts, but is three times as fast as the sum of their lengths. Few parts, because of large ones.
+    return sum(len(b"".join(parts[start : start + 256])) for start in range(0, len(parts), 256))

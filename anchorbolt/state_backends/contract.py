@@ -80,7 +80,7 @@ def packed_updates(updates: Mapping[bytes, bytes | None]) -> bytes:
     deletes: list[bytes] = []
     puts: list[bytes | None] = [None] * (2 * len(updates))
     puts[::2], puts[1::2] = updates, updates.values()
-    if None in puts:
+    if None in updates.values():
         deletes = [key for key, value in updates.items() if value is None]
         puts = [part for item in updates.items() if item[1] is not None for part in item]
     packed: bytes = msgpack.packb([puts, deletes], use_bin_type=False)

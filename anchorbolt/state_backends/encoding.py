@@ -41,6 +41,7 @@ class EncodedValue:
         self.data = data
 
 
+_NOT_PLAIN = frozenset({EncodedValue, type(ABSENT)})  # other objects in the cache than values
 _IMMUTABLE: frozenset[type] = frozenset({int, float, bool, bytes, str, type(None)})
 _KEPT_AS_THEY_ARE: dict[str, frozenset[type]] = {
     "msgpack": _IMMUTABLE,
@@ -80,7 +81,7 @@ class EntryEncoding:
         schema: Schema = SINGLE_SCHEMA,
         limits: SizeLimits | None = None,
     ) -> None:
-        self._namespace = namespace
+        self.namespace = namespace
         self._limits = limits
         # Shorter keys and values are within the limits in any encoding.
         self._short_key = limits.key // _GROWTH if limits else sys.maxsize
@@ -121,15 +122,29 @@ class EntryEncoding:
                     _check_hashable(key)
                 encoded = self._key_codec.encode(key)
         except SerializationError as error:
-            raise UnsupportedValue(f"state {self._namespace!r}, key {shortened(key)}: {error}") from error
+            raise UnsupportedValue(f"state {self.namespace!r}, key {shortened(key)}: {error}") from error
         if plain_key is not key:
             return self.cache_key(plain_key)
         if self._limits is not None and len(encoded) > self._limits.key:
             raise UnsupportedValue(
-                f"state {self._namespace!r}: the key {shortened(key)} has {len(encoded)} bytes, and the store takes "
+                f"state {self.namespace!r}: the key {shortened(key)} has {len(encoded)} bytes, and the store takes "
                 f"{self._limits.key} at most. Use a shorter one, such as a digest of it."
             )
         return key if kind is str and ours else (encoded,)
+
+    def are_cache_keys(self, keys: list[Any]) -> bool:
+        """Whether each of these keys is supported and is its own cache key; False if it is not known at once."""
+        kinds = set(map(type, keys)) if self._keys_are_ours else ()
+        if kinds == {int}:
+            return _are_of_64_bits(keys)
+        return kinds == {str} and max(map(len, keys)) <= self._short_key and _is_unicode("".join(keys))
+
+    def values_to_cache(self, keys: list[Any], values: list[Any]) -> list[Any]:
+        """Return the cached forms of the values of keys. Raises the errors of `value_to_cache`."""
+        kinds = set(map(type, values))
+        if len(kinds) == 1 and kinds <= self._plain - _SIZED and (kinds != {int} or _are_of_64_bits(values)):
+            return values
+        return list(map(self.value_to_cache, keys, values))
 
     def value_to_cache(self, key: Any, value: Any) -> Any:
         """Return the cached form of `value`, which a later change of `value` does not affect.
@@ -148,17 +163,17 @@ class EntryEncoding:
         try:
             encoded = self._encode(value)
         except SerializationError as error:
-            raise UnsupportedValue(f"state {self._namespace!r}, value for key {shortened(key)}: {error}") from error
+            raise UnsupportedValue(f"state {self.namespace!r}, value for key {shortened(key)}: {error}") from error
         if self._limits is not None and len(encoded) > self._limits.value:
             raise UnsupportedValue(
-                f"state {self._namespace!r}: the value for key {shortened(key)} has {len(encoded)} bytes, and the "
+                f"state {self.namespace!r}: the value for key {shortened(key)} has {len(encoded)} bytes, and the "
                 f"store takes {self._limits.value} at most. {self._limits.advice}, or keep less under one key."
             )
         return value if is_plain and kind in _SIZED else EncodedValue(encoded)
 
     def key_bytes(self, cache_keys: Iterable[CacheKey]) -> list[bytes]:
         keys = list(cache_keys)
-        if any(type(key) is tuple for key in keys):
+        if tuple in set(map(type, keys)):
             encode = self._key_codec.encode
             return [key[0] if type(key) is tuple else encode(key) for key in keys]
         return self._key_codec.encode_many(keys)
@@ -166,7 +181,7 @@ class EntryEncoding:
     def value_bytes(self, cached: Iterable[Any]) -> list[bytes | None]:
         """Encode cached values; `ABSENT` becomes None."""
         values = list(cached)
-        if any(type(value) is EncodedValue or value is ABSENT for value in values):
+        if not _NOT_PLAIN.isdisjoint(map(type, values)):
             encode = self._encode
             return [
                 value.data if type(value) is EncodedValue else None if value is ABSENT else encode(value)
@@ -238,10 +253,10 @@ class EntryEncoding:
             raise self._corrupted("value of ", key, error) from error
         if version > self._schema.version:
             raise CodecMismatch(
-                f"state {self._namespace!r}: the value of key {shortened(key)} was written under schema version "
+                f"state {self.namespace!r}: the value of key {shortened(key)} was written under schema version "
                 f"{version}, but this job has state_schema_version {self._schema.version}. Run the job that wrote "
                 "it, or a later one.",
-                namespace=self._namespace,
+                namespace=self.namespace,
             )
         return version, encoded
 
@@ -252,17 +267,29 @@ class EntryEncoding:
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
             raise SerializationError(
-                f"state {self._namespace!r}: the value of key {shortened(key)} was written under schema version "
+                f"state {self.namespace!r}: the value of key {shortened(key)} was written under schema version "
                 f"{version}, and upcast(key, value, {version}) raised {type(error).__name__}: {error}, in "
                 f"{at.filename}, line {at.lineno}. Fix upcast: it must convert such a value to version {version + 1}."
             ) from error
 
     def _corrupted(self, part: str, key: Any, error: SerializationError) -> StateCorrupted:
         return StateCorrupted(
-            f"state {self._namespace!r}: the {part}key {shortened(key)} cannot be decoded: "
+            f"state {self.namespace!r}: the {part}key {shortened(key)} cannot be decoded: "
             f"{str(error).rstrip('. ')}. {START_OVER}.",
-            namespace=self._namespace,
+            namespace=self.namespace,
         )
+
+
+def _are_of_64_bits(numbers: list[int]) -> bool:
+    return min(numbers) >= _LEAST_INT and max(numbers) <= _MOST_INT
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether text can be encoded: lone surrogates cannot."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _check_hashable(key: Any) -> None:

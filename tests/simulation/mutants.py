@@ -217,17 +217,17 @@ an instance is used again after an attempt that lost
 an instance that has changed its namespace takes it for unchanged
     engine.task.instance.position: _ if _ else _ -> self.base
 a process caches as much as if each of its tasks had it for itself
-    state_backends.key_value._surplus: max(surplus, entries - self._cache_entries) -> entries - self._cache_entries
+    state_backends.entry_cache._surplus: max(surplus, entries - self._cache_entries) -> entries - self._cache_entries
 tasks that take turns empty each other's caches
     state_backends.cache_budget._make_room: share if _ else 0 -> 0
 an idle task keeps its share of the budget
     state_backends.cache_budget._make_room: share if _ else 0 -> share
 a state that gives up entries forgets updates that were never staged
-    state_backends.key_value.evict: if self._dirty: ... -> self._drop_oldest(entries)
+    state_backends.entry_cache.evict: if self._dirty: ... -> self._drop_oldest(entries)
 a stale cache of committed values is used
-    state_backends.key_value.begin: self._cache_position != _ -> False
+    state_backends.entry_cache.begin: self._cache_position != _ -> False
 values of a wave that did not finish stay in the cache
-    state_backends.key_value.begin: unfinished -> False
+    state_backends.entry_cache.begin: unfinished -> False
 a task does not compare its namespace with the driver's record
     state_backends.attempt._compare_head: self._refuse_regressed(...) -> pass
 values are read without the read position

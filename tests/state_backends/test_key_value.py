@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from anchorbolt.errors import CodecMismatch, Fenced, StateError, StateRegressed, UnsupportedValue
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
 from anchorbolt.serialization.codecs import PickleCodec
-from anchorbolt.state_backends import KeyValueState, cache_budget, key_value
+from anchorbolt.state_backends import KeyValueState, cache_budget, entry_cache
 from anchorbolt.state_backends.contract import Fence, Seal, SizeLimits, StagedSlice, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
@@ -43,7 +43,7 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         pending_bytes=st.sampled_from((50, 200, 64 << 20)),
     )
     def start(self, cache: int, pending: int, known_bytes: int, pending_bytes: int) -> None:
-        cache_budget.CACHE_BYTES, key_value._PENDING_BYTES = known_bytes, pending_bytes
+        cache_budget.CACHE_BYTES, entry_cache._PENDING_BYTES = known_bytes, pending_bytes
         self.provider = MemoryStateProvider()
         self.storage = self.provider.open("t:count-0")
         self.limits = {"cache_entries": cache, "pending_entries": pending}
@@ -55,7 +55,7 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         self.begin()
 
     def teardown(self) -> None:
-        cache_budget.CACHE_BYTES = key_value._PENDING_BYTES = 64 << 20
+        cache_budget.CACHE_BYTES = entry_cache._PENDING_BYTES = 64 << 20
 
     def begin(self) -> None:
         self.fence = Fence(1, self.fence.seq + 1)
@@ -316,7 +316,7 @@ def test_what_is_known_of_another_attempts_commit_is_forgotten() -> None:
 
 
 def test_a_large_value_put_while_memory_is_short_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_value, "_PENDING_BYTES", 1000)
+    monkeypatch.setattr(entry_cache, "_PENDING_BYTES", 1000)
     state = first_wave(MemoryStateProvider().open("n"), cache_entries=1)
     for number in range(50):
         state[number] = ["x" * 600]
