@@ -263,3 +263,8 @@ class ParquetSink(DataFrameSink):
 def never_called(dataframe: Any, txid: int) -> None:
     """Placeholder for the function of a sink with its own `publish`, or of a sink that is not on the driver."""
     raise AssertionError("a sink publishes on the driver, and one with its own publish without a function")
+
+
+def takes_columns(sink: object) -> bool:
+    """Return whether a sink writes the columns that it gets as they are."""
+    return type(sink).outbox_columns is DataFrameSink.outbox_columns if isinstance(sink, DataFrameSink) else False

@@ -69,6 +69,8 @@ class Coded:
         return cast("list[Any]", values[self.codes].tolist())
 
 
+_SIMPLE: dict[type, str] = {str: "string", int: "int64", float: "float64", bytes: "binary", bool: "bool"}
+
 Column = Any
 """A `list`, a `Coded` or a `pyarrow.Array`."""
 
@@ -102,6 +104,20 @@ def as_arrow(column: Column) -> pyarrow.Array:
         values = pa.array(column.values, pa.string() if type(column.values[0]) is str else pa.int64())
         return values.take(pa.array(column.codes))
     return column
+
+
+def as_arrow_if_plain(column: Column) -> Column:
+    """Return a list whose values have all the same simple type as an Arrow array; return any other column as it is."""
+    if not isinstance(column, list | tuple) or len(column) < FEW:
+        return column
+    import pyarrow as pa
+
+    kinds = set(map(type, column))
+    kind = _SIMPLE.get(kinds.pop()) if len(kinds) == 1 else None
+    try:
+        return column if kind is None else pa.array(column, kind)
+    except (UnicodeEncodeError, OverflowError):
+        return column
 
 
 def rows_of(size: int, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:

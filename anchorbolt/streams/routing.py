@@ -76,6 +76,16 @@ class _ShuffleRouter(Router):
         count, first = self._destinations, self._next
         if count == 1:
             return [ALL]
+        if any(not isinstance(column, list | tuple) for column in columns):
+            # Consecutive tuples: Arrow need not copy them.
+            share, larger = divmod(size, count)
+            self._next = (first + larger) % count
+            found: list[Positions] = [_NONE] * count
+            stop = 0
+            for position in range(count):
+                start, stop = stop, stop + share + (position < larger)
+                found[(first + position) % count] = slice(start, stop)
+            return found
         self._next = (first + size) % count
         return [slice((destination - first) % count, None, count) for destination in range(count)]
 

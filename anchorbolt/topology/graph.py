@@ -6,8 +6,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+from anchorbolt.bolts.arrow import BaseArrowBolt
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
-from anchorbolt.bolts.sink import DataFrameSink
+from anchorbolt.bolts.sink import DataFrameSink, takes_columns
 from anchorbolt.spouts.base import BaseRichSpout, Spout, StreamSpout
 from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
 from anchorbolt.streams.declaration import ACKER_ID, CHECKPOINT_SPOUT_ID, GlobalStreamId, Grouping, StreamDeclaration
@@ -49,6 +50,11 @@ class BoltSpec:
     @property
     def is_stateful(self) -> bool:
         return isinstance(self.bolt, BaseStatefulBolt)
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether the bolt takes whole columns of Arrow."""
+        return isinstance(self.bolt, BaseArrowBolt) or (self.is_sink and takes_columns(self.bolt))
 
     @property
     def executor(self) -> str:

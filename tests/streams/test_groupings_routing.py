@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,6 +122,19 @@ def test_shuffle_gives_all_tasks_the_same_number_of_rows(
     counts = Counter[int]()
     for rows in buffers:
         counts.update({index: len(share) for index, share in enumerate(route(router, rows))})
+    assert max(counts[index] for index in range(tasks)) - min(counts[index] for index in range(tasks)) <= 1
+
+
+@given(sizes_of_buffers=st.lists(st.integers(0, 40), max_size=5), tasks=sizes)
+def test_a_shuffle_of_arrow_columns_gives_consecutive_tuples(sizes_of_buffers: list[int], tasks: int) -> None:
+    router = router_for(Grouping("shuffle"), tasks)
+    counts = Counter[int]()
+    for size in sizes_of_buffers:
+        shares = router.route(size, [pa.array(range(size))] * 3)
+        positions = [np.arange(size)[share].tolist() for share in shares]
+        assert sorted(itertools.chain(*positions)) == list(range(size))
+        assert all(each == list(range(each[0], each[-1] + 1)) for each in positions if each)
+        counts.update({index: len(share) for index, share in enumerate(positions)})
     assert max(counts[index] for index in range(tasks)) - min(counts[index] for index in range(tasks)) <= 1
 
 

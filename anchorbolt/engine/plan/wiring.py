@@ -29,6 +29,7 @@ class Edge(NamedTuple):
     component: str  # id of the bolt
     stream_id: GlobalStreamId
     grouping: Grouping
+    takes_columns: bool = False  # whether the bolt takes whole columns of Arrow
 
     @property
     def direct(self) -> bool:
@@ -66,7 +67,9 @@ class Wiring:
         self.edges: dict[str, dict[str, list[Edge]]] = {component: {} for component in (*graph.components, ACKER_ID)}
         for spec in bolts:
             for source, grouping in spec.inputs:
-                self.edges[source.component].setdefault(source.stream, []).append(Edge(spec.id, source, grouping))
+                self.edges[source.component].setdefault(source.stream, []).append(
+                    Edge(spec.id, source, grouping, spec.takes_columns)
+                )
         # By bolt: the fields by which an input is grouped.
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
             spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts

@@ -35,6 +35,8 @@ from anchorbolt.engine.task.value_checks import checked_values
 from anchorbolt.engine.workers.feed import Feed
 from anchorbolt.engine.workers.links import Secret
 from anchorbolt.errors import PlatformError
+from anchorbolt.streams.arrow_types import wrong_type
+from anchorbolt.streams.columns import Column
 from anchorbolt.streams.declaration import DEFAULT_STREAM
 
 ROUND_PROPERTY = "anchorbolt.round"  # a local property of the Spark job
@@ -97,11 +99,22 @@ def _spout_task(
     def rows_of(batch: pa.RecordBatch) -> SourceRows:
         # In a transactional topology the first value of each tuple is the attempt.
         attempts = [] if current.batch is None else [[current.batch.attempt] * batch.num_rows]
-        values_of = checked_values if current.checks else pa.Array.to_pylist
-        columns = [with_dicts(column.type, values_of(column)) for column in batch.columns]
+        columns = [_column_of_source(column, checks=current.checks) for column in batch.columns]
         return SourceRows(DEFAULT_STREAM, batch.num_rows, attempts + columns)
 
     return run_spout_task(plan, component, context.partitionId(), current, map(rows_of, batches))
+
+
+def _column_of_source(column: pa.Array, *, checks: bool) -> Column:
+    """Return a column as it is if each of its values can be read. Raises `UnicodeDecodeError` without `checks`."""
+    if not checks and not wrong_type(column.type):
+        try:
+            column.validate(full=True)  # text must be UTF-8
+        except pa.ArrowInvalid:
+            pass  # raises when it becomes a list
+        else:
+            return column
+    return with_dicts(column.type, checked_values(column) if checks else column.to_pylist())
 
 
 def _feed(plan: ExecutionPlan, context: TaskContext, argument: tuple[str, Secret], batches: _Batches) -> _Batches:

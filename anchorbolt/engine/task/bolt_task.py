@@ -229,7 +229,7 @@ class BoltTask:
         bolt, header = instance.bolt, self._header(message)
         lineage = None if message.lineage is None else _lineage(message)
         columns = message.columns
-        if self._round.batch is not None and not bolt.takes_blocks:
+        if self._round.batch is not None and (bolt.takes_txid or not bolt.takes_blocks):
             attempt = self._round.batch.attempt
             columns = [[attempt.txid if bolt.takes_txid else attempt] * message.size, *columns]
         whole = TupleBatch(header, message.size, columns, lineage)

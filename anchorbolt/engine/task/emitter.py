@@ -14,11 +14,11 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.plan.wiring import Edge
 from anchorbolt.engine.task import messages
 from anchorbolt.engine.task.messages import NOTHING, Tally, tally
-from anchorbolt.engine.task.value_checks import RowChecks
+from anchorbolt.engine.task.value_checks import RowChecks, typed
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.serialization.msgpack_values import refused_value
 from anchorbolt.streams.calls import Buffer
-from anchorbolt.streams.columns import ALL, Column, as_list, size_of, taken
+from anchorbolt.streams.columns import ALL, Column, as_arrow_if_plain, as_list, size_of, taken
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.streams.routing import ROUTERS, Router
@@ -83,11 +83,13 @@ class Emitter:
         largest = 0
         edges = self._edges.get(stream, ())
         self._check_receivers(stream, edges, tasks)
-        columns = list(columns)
+        declared = self._plan.wiring.streams[self._source[0]][stream]
+        columns = list(columns) if declared.schema is None else typed(self._source[0], stream, declared.schema, columns)
         for edge in edges:
-            for index, share in enumerate(self._router(edge).route(size, columns, tasks)):
+            sent = [as_arrow_if_plain(column) for column in columns] if edge.takes_columns else columns
+            for index, share in enumerate(self._router(edge).route(size, sent, tasks)):
                 if size_of(share, size):
-                    largest = max(largest, self._send((edge.component, index), stream, size, columns, items, share))
+                    largest = max(largest, self._send((edge.component, index), stream, size, sent, items, share))
         return self._next_capacity(stream, size, largest)
 
     def check(self, stream: str, row: Any) -> None:
@@ -98,6 +100,8 @@ class Emitter:
         declared = self._plan.wiring.streams[self._source[0]][stream]
         tasks, values = ([row[0]], row[1]) if declared.direct else ([], row)
         self._check_receivers(stream, edges, tasks)
+        if declared.schema is not None:
+            typed(self._source[0], stream, declared.schema, [[value] for value in values])
         if stream not in self._checks:
             routers = ((edge, new_router(self._plan, edge, self.context)) for edge in edges)
             self._checks[stream] = RowChecks(routers)

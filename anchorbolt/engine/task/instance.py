@@ -144,12 +144,20 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
             plan.wiring.key_fields[component],
             tracker,
             must_anchor=plan.is_tracked,
+            may_isolate=plan.keeps_dead_letters,
         )
     elif isinstance(bolt, DataFrameSink):
         wrapped = SinkExecutor(bolt, context, plan.open_location(), emitter.forward, tracker)
     else:
         wrapped = CheckpointTupleForwarder(
-            bolt, plan.conf, context, collector, emitter.forward, tracker, must_anchor=plan.is_tracked
+            bolt,
+            plan.conf,
+            context,
+            collector,
+            emitter.forward,
+            tracker,
+            must_anchor=plan.is_tracked,
+            may_isolate=plan.keeps_dead_letters,
         )
     return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter, tracker)
 

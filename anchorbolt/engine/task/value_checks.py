@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from anchorbolt.bolts.column_types import Misfit, array_of
 from anchorbolt.engine.plan.wiring import Edge
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.serialization import pack
 from anchorbolt.serialization.msgpack_values import refused_value
+from anchorbolt.streams.columns import Column
 from anchorbolt.streams.routing import Router
 from anchorbolt.util.messages import shortened
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _KEYED = ("fields", "partial_key", "custom")
 
@@ -44,6 +49,36 @@ class RowChecks:
             raise refused_value(f"component {component!r}", stream, fields, columns) from None
         for router in self._routers:
             router.route(1, [[value] for value in row])
+
+
+def typed(component: str, stream: str, schema: pyarrow.Schema, columns: Sequence[Column]) -> list[Column]:
+    """Return columns with the declared types; a column for the attempt before them stays as it is.
+
+    Raises `UnsupportedValue` for the first value that does not fit.
+    """
+    first = len(columns) - len(schema)
+    found = list(columns)
+    for position, field in enumerate(schema, start=first):
+        column = columns[position]
+        if isinstance(column, list | tuple):
+            try:
+                found[position] = array_of(column, field.type)
+            except Misfit:
+                value, error = _misfit(column, field.type)
+                raise UnsupportedValue(
+                    f"component {component!r} emitted to stream {stream!r} for the field {field.name!r} the value "
+                    f"{shortened(value)}, which does not fit the declared type {field.type}: {error}"
+                ) from None
+    return found
+
+
+def _misfit(column: Sequence[Any], kind: pyarrow.DataType) -> tuple[Any, Misfit]:
+    for value in column:
+        try:
+            array_of([value], kind)
+        except Misfit as error:
+            return value, error
+    raise AssertionError("each value fits alone, so all of them fit")
 
 
 UNDECODED = "text that is not UTF-8"

@@ -13,6 +13,7 @@ from anchorbolt.errors import StateError, UnsupportedValue
 from anchorbolt.streams.columns import as_arrow
 from anchorbolt.streams.tuple import Item, StreamHeader, TupleHandle
 from anchorbolt.streams.tuple_batch import TupleBatch
+from anchorbolt.util.messages import counted
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,20 +21,41 @@ if TYPE_CHECKING:
     from anchorbolt.tracking.task_tracker import TaskTracker
 
 
+class Block:
+    """A block of tuples in an error message."""
+
+    def __init__(self, batch: TupleBatch) -> None:
+        self._batch = batch
+
+    def __repr__(self) -> str:
+        [first] = self._batch.part(0, 1).tuples()
+        return f"of {counted(self._batch.size, 'tuple')}, the first: {first!r}"
+
+
 class ArrowExecution:
     """Runs one instance of a vectorised bolt.
 
     Attributes:
+        current: The block on which the bolt has raised.
         isolates: Whether an exception fails only the trees of the tuple that causes it.
     """
 
     def __init__(
-        self, bolt: BaseArrowBolt, collector: OutputCollector, tracker: TaskTracker | None, *, must_anchor: bool
+        self,
+        bolt: BaseArrowBolt,
+        collector: OutputCollector,
+        tracker: TaskTracker | None,
+        *,
+        must_anchor: bool,
+        may_isolate: bool,
     ) -> None:
+        """Create it; if a round `may_isolate`, a block of several tuples fails there only, tuple by tuple."""
         self._bolt = bolt
+        self._may_isolate = may_isolate
         self._collector = collector
         self._tracker = tracker
         self._arrow = ArrowOutputCollector(collector, is_tracked=tracker is not None, must_anchor=must_anchor)
+        self.current: Block | None = None
         self.isolates = False
 
     def tick(self) -> None:
@@ -43,6 +65,7 @@ class ArrowExecution:
     def execute(self, batch: TupleBatch) -> None:
         """Execute a block. Raises any exception of the bolt."""
         header, lineage = batch.header, batch.lineage
+        self.current = Block(batch)
         block = _record_batch(batch)
         items = ids = None
         if lineage is not None:
@@ -52,49 +75,41 @@ class ArrowExecution:
     def _execute(
         self, block: pyarrow.RecordBatch, header: StreamHeader, items: Sequence[Item] | None, ids: Sequence[int] | None
     ) -> None:
-        size, tracker = block.num_rows, self._tracker
+        size = block.num_rows
         self._arrow.begin_block(size, items, (header.component, header.stream, header.task))
         failing = ISOLATED if self.isolates else FailedException
+        failure: BaseException
         try:
             self._bolt.execute_batch(block, self._arrow)
         except failing as error:
-            if tracker is None:
-                if self._collector.fail_has_effect:
-                    raise
-                return
-            if not isinstance(error, FailedException):
-                if isinstance(error, StateError) or items is None:
-                    raise  # the store is to blame, or no tuple can be left out
-                if size > 1:
-                    assert ids is not None
-                    for part in (slice(0, size // 2), slice(size // 2, size)):
-                        start, stop, _ = part.indices(size)
-                        self._execute(block.slice(start, stop - start), header, items[part], ids[part])
-                    return
-            self._fail(error, header, size, items, ids)
+            failure = error
         else:
-            if tracker is not None:
-                tracker.acked += size
+            if self._tracker is not None:
+                self._tracker.acked += size
+            return
+        if self._tracker is None:
+            if self._collector.fail_has_effect:
+                raise failure
+        elif isinstance(failure, StateError) or items is None or ids is None or () in items:
+            raise failure  # the store is to blame, or a tuple cannot be left out
+        elif size == 1 or not (self.isolates or self._may_isolate):
+            self._fail(failure, header, items, ids)
+        elif not self.isolates:
+            raise failure  # so that a round isolates
+        else:
+            for start, stop in ((0, size // 2), (size // 2, size)):
+                part = slice(start, stop)
+                self._execute(block.slice(start, stop - start), header, items[part], ids[part])
 
-    def _fail(
-        self,
-        error: BaseException,
-        header: StreamHeader,
-        size: int,
-        items: Sequence[Item] | None,
-        ids: Sequence[int] | None,
-    ) -> None:
-        """Fail the trees of all tuples of a block. Raises the error if one of them has none."""
+    def _fail(self, error: BaseException, header: StreamHeader, items: Sequence[Item], ids: Sequence[int]) -> None:
+        """Fail the trees of all tuples of a block."""
         assert self._tracker is not None
         if isinstance(error, ReportedFailedException):
             self._collector.report_error(error)
             self._collector.failures_reported += 1
-        if not self._collector.fail_has_effect:
-            return
-        if items is None or ids is None or () in items:
-            raise error
-        for item, id in zip(items, ids, strict=True):
-            self._tracker.fail(TupleHandle(header.receiver, id, item), *reason_of(error, self._tracker))
+        if self._collector.fail_has_effect:
+            for item, id in zip(items, ids, strict=True):
+                self._tracker.fail(TupleHandle(header.receiver, id, item), *reason_of(error, self._tracker))
 
 
 def _record_batch(batch: TupleBatch) -> pyarrow.RecordBatch:

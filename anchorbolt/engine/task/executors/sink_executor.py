@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.column_types import read_schema
-from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.bolts.sink import DataFrameSink, SinkFile, takes_columns
 from anchorbolt.checkpoint.outbox import round_folder
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.task.executors.sink_rows import Refusal, SinkRows, without
@@ -40,6 +40,7 @@ class SinkExecutor(WrappedBolt):
         tracker: TaskTracker | None = None,
     ) -> None:
         self._sink = sink
+        self.takes_blocks = takes_columns(sink)
         self._tracker = tracker
         self._component = context.this_component_id
         self._task_index = context.this_task_index

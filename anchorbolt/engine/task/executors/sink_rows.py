@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt.bolts.column_types import Misfit, array_of, in_file, is_whole, joined, kinds_of, schema_of, type_of
 from anchorbolt.errors import AnchorboltError, BoltError, TopologyError
+from anchorbolt.streams.columns import Column, as_arrow, as_list
 from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.util.messages import shortened, user_traceback
 
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 Columns = tuple[Sequence[str], Sequence[Sequence[Any]]]
 Convert = Callable[[Sequence[str], Sequence[Sequence[Any]]], Columns]
 """Converts fields and their values to a sink's columns: returns the columns' names and values."""
+
+_WIDE = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), "int64"),
+    **dict.fromkeys(("float", "double"), "double"),
+    **{name: name for name in ("string", "binary", "bool", "date32[day]", "timestamp[us]", "timestamp[us, tz=UTC]")},
+}
+"""By the type of a column, the type that its values have in a file."""
 
 NO_COLUMN = "__no_column"
 """The only column of a file if no column has a type yet. It keeps the number of rows."""
@@ -90,12 +98,19 @@ class SinkRows:
             )
 
     def _column(
-        self, field: str, values: Sequence[Any], types: Mapping[str, pyarrow.DataType]
+        self, field: str, values: Column, types: Mapping[str, pyarrow.DataType]
     ) -> tuple[pyarrow.DataType, pyarrow.Array | None]:
         """Return a column's type including these values, and their array (None without a type). Raises `Misfit`."""
         import pyarrow as pa
 
         kind, kinds = types.get(field, pa.null()), None
+        if not isinstance(values, list | tuple):
+            array = as_arrow(values)
+            wide = _WIDE.get(str(array.type))
+            if wide is not None and array.null_count < len(array) and (pa.types.is_null(kind) or str(kind) == wide):
+                array = array if str(array.type) == wide else array.cast(wide)
+                return array.type, array
+            values = as_list(values)
         if field in self._declared:
             pass
         elif is_whole(kind):
@@ -169,5 +184,7 @@ class SinkRows:
 
 def without(batch: TupleBatch, refused: Mapping[int, Refusal]) -> TupleBatch:
     """Return the accepted tuples of a batch, without their lineage."""
-    columns = [[value for place, value in enumerate(column) if place not in refused] for column in batch.columns]
+    columns = [
+        [value for place, value in enumerate(as_list(column)) if place not in refused] for column in batch.columns
+    ]
     return TupleBatch(batch.header, batch.size - len(refused), columns)

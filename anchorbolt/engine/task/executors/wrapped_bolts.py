@@ -30,7 +30,7 @@ from anchorbolt.util.messages import user_traceback
 
 if TYPE_CHECKING:
     from anchorbolt.checkpoint.ports import BatchTry, HandOff
-    from anchorbolt.engine.task.executors.arrow_execution import ArrowExecution
+    from anchorbolt.engine.task.executors.arrow_execution import ArrowExecution, Block
     from anchorbolt.engine.task.executors.tracked_execution import TrackedExecution
     from anchorbolt.tracking.task_tracker import TaskTracker
     from anchorbolt.tracking.verdict import Verdict
@@ -66,7 +66,8 @@ class WrappedBolt(ABC):
     """Whether the first value of a batch's tuples is its txid, and not its attempt."""
 
     takes_blocks = False
-    """Whether it executes each blob as a whole, in any form of its columns, and without a column for the attempt."""
+    """Whether it executes each blob as a whole, in any form of its columns. Without `takes_txid`, none has the attempt.
+    """
 
     @property
     def outcome(self) -> TaskOutcome:
@@ -112,7 +113,7 @@ class WrappedBolt(ABC):
 class CheckpointTupleForwarder(WrappedBolt):
     """Runs a bolt, and forwards PREPARE. A plain bolt has no other part in the checkpoint."""
 
-    _calling_hooks: Collection[str] = ("init_state", "pre_prepare", "finish_batch", "execute_batch", "execute_tick")
+    _calling_hooks: Collection[str] = ("init_state", "pre_prepare", "finish_batch", "execute_tick")
     """The hooks, besides `execute`, that may call the collector."""
 
     def __init__(
@@ -125,6 +126,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         tracker: TaskTracker | None = None,  # None if tuple trees are not tracked
         *,
         must_anchor: bool = False,  # whether a vectorised bolt must say which tuples its own result from
+        may_isolate: bool = False,  # whether a round may isolate
     ) -> None:
         self._bolt = bolt
         self._context = context
@@ -137,7 +139,8 @@ class CheckpointTupleForwarder(WrappedBolt):
         if isinstance(bolt, BaseArrowBolt):
             from anchorbolt.engine.task.executors.arrow_execution import ArrowExecution
 
-            self._arrow, self.takes_blocks = ArrowExecution(bolt, collector, tracker, must_anchor=must_anchor), True
+            self.takes_blocks = True
+            self._arrow = ArrowExecution(bolt, collector, tracker, must_anchor=must_anchor, may_isolate=may_isolate)
         elif tracker is not None:
             from anchorbolt.engine.task.executors.tracked_execution import (
                 TrackedExecution,  # NumPy: only where it is needed
@@ -167,9 +170,7 @@ class CheckpointTupleForwarder(WrappedBolt):
 
     def execute(self, batch: TupleBatch) -> None:
         if self._arrow is not None:
-            self._arrow.isolates = self.isolates
-            self._in_hook("execute_batch", self._arrow.execute, batch)
-            self._raise_if_failed()
+            self._execute_block(self._arrow, batch)
             return
         execute, basic = self._bolt.execute, self._basic
         tup: Tuple | None = None
@@ -199,6 +200,18 @@ class CheckpointTupleForwarder(WrappedBolt):
         finally:
             self._collector.close()
             self._end_if_forked("execute")
+        self._raise_if_failed()
+
+    def _execute_block(self, arrow: ArrowExecution, batch: TupleBatch) -> None:
+        arrow.isolates = self.isolates
+        self._collector.open()
+        try:
+            arrow.execute(batch)
+        except _OF_A_HOOK as error:
+            self._fail("execute_batch", arrow.current, error)
+        finally:
+            self._collector.close()
+            self._end_if_forked("execute_batch")
         self._raise_if_failed()
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
@@ -269,7 +282,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         late.found_late = True
         raise late from None
 
-    def _fail(self, hook: str, tup: Tuple | None, error: BaseException) -> NoReturn:
+    def _fail(self, hook: str, tup: Tuple | Block | None, error: BaseException) -> NoReturn:
         """Raise `BoltError` for an exception of a user's hook; its message starts with the user's traceback.
 
         A `StateError` is raised unchanged: it comes from the store, not from the hook.
@@ -279,7 +292,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         self._raise_if_refused_late()
         component, index = self._context.this_component_id, self._context.this_task_index
         text = user_traceback(error)
-        while_on = "" if tup is None else f", on the tuple {tup!r}"
+        while_on = "" if tup is None else f", on the {'tuple' if isinstance(tup, Tuple) else 'block'} {tup!r}"
         raise BoltError(
             f"{text}\n\nraised by bolt {component!r}, task {index}, in {hook}{while_on}."
             + ("" if isinstance(error, AnchorboltError) else " Fix the bolt, or catch the exception in it."),
@@ -312,12 +325,15 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         tracker: TaskTracker | None = None,
         *,
         must_anchor: bool = False,
+        may_isolate: bool = False,
     ) -> None:
         self._state = state
         self._key_fields = key_fields
         self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
         self._is_initialised = False
-        super().__init__(bolt, conf, context, collector, forward, tracker, must_anchor=must_anchor)
+        super().__init__(
+            bolt, conf, context, collector, forward, tracker, must_anchor=must_anchor, may_isolate=may_isolate
+        )
 
     @property
     def outcome(self) -> TaskOutcome:
