@@ -1,6 +1,5 @@
 """Vectorised bolts in a transactional topology, their ticks, sources and errors."""
 
-import threading
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -87,12 +86,11 @@ def test_a_tick_comes_without_a_block_behind_the_blocks_of_its_wave() -> None:
     builder.set_spout("in", spout)
     builder.set_bolt("notes", Notes()).shuffle_grouping("in")
     conf = {"topology.tick.tuple.freq.secs": 0.05}
-    handle = LocalCluster().submit(builder.create_topology("ticking"), conf)
+    handle = LocalCluster().submit(builder.create_topology("ticking"), conf, until_empty=False)
     deadline = time.monotonic() + 30
     while "tick" not in Notes.seen and time.monotonic() < deadline:
-        threading.Event().wait(0.01)
-    handle.stop()
-    assert handle.await_termination(30)
+        assert not handle.await_termination(0.05)
+    assert handle.stop(30)
     assert Notes.seen[0] == (("in", "default", 0), ["word"], 1)
     assert set(Notes.seen[1:]) == {"tick"}
 
