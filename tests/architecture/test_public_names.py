@@ -14,8 +14,8 @@ from anchorbolt import errors
 PUBLIC = {
     "anchorbolt": "__version__",
     "anchorbolt.bolts": """
-        BaseBasicBolt BaseRichBolt BaseStatefulBolt BasicOutputCollector OutputCollector DataFrameSink KafkaSink
-        ParquetSink FailedException ReportedFailedException
+        ArrowOutputCollector BaseArrowBolt BaseBasicBolt BaseRichBolt BaseStatefulArrowBolt BaseStatefulBolt
+        BasicOutputCollector OutputCollector DataFrameSink KafkaSink ParquetSink FailedException ReportedFailedException
     """,
     "anchorbolt.config": "Configuration Secret load_conf",
     "anchorbolt.engine": "LocalCluster RunHandle RunStatus SparkCluster WaveReport",

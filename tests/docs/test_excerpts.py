@@ -79,7 +79,7 @@ def test_the_tables_for_storms_users_name_every_method_for_spouts_and_bolts() ->
     page = text_of("docs/reliability_reference.md")
     columns = [line.split("|")[2] for line in page.partition("## From Storm")[2].splitlines() if line.count("|") == 4]
     named = set(re.findall(r"`(\w+)\(", "".join(columns)))
-    for_the_engine = {"begin", "flush", "mark", "take"}
+    for_the_engine = {"begin", "check_call", "flush", "mark", "send_block", "take"}
     methods = {
         name
         for kind in (BaseRichSpout, SpoutOutputCollector, OutputCollector, BasicOutputCollector)

@@ -69,10 +69,10 @@ class BasicWithCollector(Basic):
 
 
 WRONG_BOLTS: dict[str, tuple[str, Any, str]] = {
-    "a rich bolt": ("set_bolt", Rich(), "Extend BaseBatchBolt or BaseBasicBolt"),
-    "a rich committer": ("set_committer_bolt", Rich(), "Extend BaseBatchBolt or BaseBasicBolt"),
-    "a marked rich bolt": ("set_bolt", MarkedRich(), "Extend BaseBatchBolt or BaseBasicBolt"),
-    "a bolt of no kind": ("set_bolt", Own(), "Extend BaseBatchBolt or BaseBasicBolt"),
+    "a rich bolt": ("set_bolt", Rich(), "BaseBasicBolt or BaseArrowBolt"),
+    "a rich committer": ("set_committer_bolt", Rich(), "BaseBasicBolt or BaseArrowBolt"),
+    "a marked rich bolt": ("set_bolt", MarkedRich(), "BaseBasicBolt or BaseArrowBolt"),
+    "a bolt of no kind": ("set_bolt", Own(), "BaseBasicBolt or BaseArrowBolt"),
     "a stateful bolt": ("set_bolt", Stateful(), "set_committer_bolt"),
     "a basic committer": ("set_committer_bolt", Basic(), "has no finish_batch"),
     "a marked basic bolt": ("set_bolt", MarkedBasic(), "has no finish_batch"),
