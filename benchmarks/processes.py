@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from contestant import BatchFigures, Contestant, ContestantKind
 from pyspark.sql import SparkSession
-from workloads import Workload
+
+from benchmarks.contestant import BatchFigures, Contestant, ContestantKind, Place
+from benchmarks.workloads import Workload
 
 __all__ = ["RemoteContestant", "SideProcess"]
 
@@ -28,18 +30,21 @@ _spark: SparkSession | None
 class SideProcess:
     """The process of one side. Started by the first call, ended with the `with` block."""
 
-    def __init__(self, kind: ContestantKind, cores: int, log: Path) -> None:
+    def __init__(self, kind: ContestantKind, cores: int, logs: Path) -> None:
         """Make the process of the contestants of a kind.
 
         Args:
             kind: The kind.
             cores: Cores of its Spark.
-            log: File for what it and its Spark print.
+            logs: Directory of the file for what it and its Spark print.
         """
         self.name = kind.name
+        self.short_name = "-".join(re.findall("[a-z0-9]+", kind.name.lower()))
         self.works_on = kind.works_on
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=(kind, cores, log))
+        self._pool = ProcessPoolExecutor(
+            1, context, initializer=_start, initargs=(kind, cores, logs / f"{self.short_name}.log")
+        )
 
     def __enter__(self) -> SideProcess:
         return self
@@ -54,21 +59,16 @@ class SideProcess:
         result: T = self._pool.submit(function, *arguments).result()
         return result
 
-    def with_session(self, function: Callable[[SparkSession], T]) -> T:
-        """Call a function of a module in the process, with its Spark session."""
-        result: T = self.call(_with_session, function)
-        return result
-
 
 class RemoteContestant:
     """A contestant in the process of its side."""
 
-    def __init__(self, process: SideProcess, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
-        """Make one there; arguments as for its kind."""
+    def __init__(self, process: SideProcess, workload: Workload, text: Path, home: Path, redis_port: int) -> None:
+        """Make one there, with a directory below `home`; the other arguments are those of `Place`."""
         self.name = process.name
         self._process = process
         self._workload = workload.name
-        process.call(_open, workload, text, directory, parallelism)
+        process.call(_open, workload, Place(text, home / process.short_name, redis_port))
 
     def run(self) -> list[BatchFigures]:
         return self._process.call(_run, self._workload)
@@ -91,14 +91,9 @@ def _stop() -> None:
         _spark.stop()
 
 
-def _with_session(function: Callable[[SparkSession], T]) -> T:
-    assert _spark is not None
-    return function(_spark)
-
-
-def _open(workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
+def _open(workload: Workload, place: Place) -> None:
     assert _kind is not None
-    _contestants[workload.name] = _kind(_spark, workload, text, directory, parallelism)
+    _contestants[workload.name] = _kind(_spark, workload, place)
 
 
 def _run(workload: str) -> list[BatchFigures]:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-from contestant import BatchFigures, Contestant
-from workloads import Workload
-from zipf_text import ZipfText
+from benchmarks.contestant import BatchFigures, Contestant
+from benchmarks.workloads import Workload
+from benchmarks.zipf_text import ZipfText
 
 __all__ = ["Result", "WrongCounts", "compare"]
 

@@ -1,31 +1,58 @@
-"""Word count on Anchorbolt, as jobs and in workers, beside Spark's own operators and Bytewax: `make bench`.
+"""Word count on Anchorbolt, as jobs and in workers, beside Spark's own operators, Bytewax and PyFlink: `make bench`.
 
 The README in this directory says what is measured, and how.
 """
 
 import json
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from anchorbolt_side import AnchorboltSide, FilesSide, WorkersSide
-from bytewax_side import BytewaxBatchesSide, BytewaxSide
-from contestant import ContestantKind
-from figures import as_document, machine, show
-from processes import RemoteContestant, SideProcess
 from rich.console import Console
-from rounds import compare
-from spark_side import JvmSide, SparkSide
-from workloads import WORKLOADS
-from zipf_text import ZipfText
 
-_CORES = 2
+from benchmarks.anchorbolt_side import (
+    FilesOnRedis,
+    FilesOnSqlite,
+    FilesWithoutSink,
+    JobsOnRedis,
+    JobsOnSqlite,
+    WorkersOnRedis,
+    WorkersOnSqlite,
+)
+from benchmarks.bytewax_side import BytewaxBatchesSide, BytewaxSide
+from benchmarks.contestant import ContestantKind
+from benchmarks.figures import as_document, machine, show
+from benchmarks.flink_side import FlinkSide
+from benchmarks.processes import RemoteContestant, SideProcess
+from benchmarks.rounds import compare
+from benchmarks.spark_side import JvmSide, PandasSide, SparkSide
+from benchmarks.workloads import TASKS, WORKLOADS
+from benchmarks.zipf_text import ZipfText
+from tests.support.stores import store_of
+
 _SEED = 3
 _LOGS = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
+
+# A vectorised side needs a topology in word_count_topology.py, a class in anchorbolt_side.py, and a place in these.
+_OURS: tuple[ContestantKind, ...] = (
+    JobsOnSqlite,
+    JobsOnRedis,
+    WorkersOnSqlite,
+    WorkersOnRedis,
+    FilesOnSqlite,
+    FilesOnRedis,
+    FilesWithoutSink,
+)
+_COMPARED = (FilesOnRedis, FilesOnSqlite)
+"""The tables have the ratio of each of these to every side."""
 _BYTEWAX: tuple[ContestantKind, ...] = (BytewaxSide, BytewaxBatchesSide)
-_KINDS: tuple[ContestantKind, ...] = (AnchorboltSide, WorkersSide, FilesSide, SparkSide, JvmSide, *_BYTEWAX)
+_PEERS: tuple[ContestantKind, ...] = (SparkSide, PandasSide, JvmSide, *_BYTEWAX, FlinkSide)
+
+_SHORT_WORKLOADS = ("1m", "100k")
+_SHORT = (JobsOnSqlite, FilesOnSqlite, FilesOnRedis, JvmSide, BytewaxSide)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -35,41 +62,63 @@ def main(
     workload: Annotated[
         list[str] | None, typer.Option(help=f"Only these: {', '.join(known.name for known in WORKLOADS)}.")
     ] = None,
+    side: Annotated[
+        list[str] | None, typer.Option(help=f"Only these: {', '.join(kind.name for kind in (*_OURS, *_PEERS))}.")
+    ] = None,
+    short: Annotated[
+        bool, typer.Option(help="Real ratios of the most important sides in less than 5 minutes.")
+    ] = False,
     quick: Annotated[bool, typer.Option(help="Small batches and one round, to see that all sides work.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything measured here, too.")] = None,
+    json_file: Annotated[Path, typer.Option("--json", help="Write everything measured here.")] = _LOGS
+    / "word-count.json",
 ) -> None:
     """Measure words/s, and milliseconds of an almost empty wave."""
-    chosen = [known for known in WORKLOADS if not workload or known.name in workload]
-    unknown = set(workload or ()) - {known.name for known in WORKLOADS}
-    if unknown:
-        raise typer.BadParameter(f"no workload is called {', '.join(sorted(unknown))}", param_hint="--workload")
-    console = Console()
+    names = workload or [known.name for known in WORKLOADS if not short or known.name in _SHORT_WORKLOADS]
+    _refuse_unknown("workload", names, [known.name for known in WORKLOADS])
+    chosen = [known for known in WORKLOADS if known.name in names]
+    if short or quick:
+        chosen = [known.tiny() if quick else known.shortened() for known in chosen]
+    console = Console(width=132)
     progress = Console(stderr=True)
-    kinds = [kind for kind in _KINDS if any(known.name in kind.works_on for known in chosen)]
-    if not BytewaxSide.is_installed():
-        progress.print("without Bytewax, which is not installed: make bench installs it for Python 3.10 to 3.12")
-        kinds = [kind for kind in kinds if kind not in _BYTEWAX]
+    kinds = _kinds(side or [kind.name for kind in (_SHORT if short else (*_OURS, *_PEERS))], progress)
+    kinds = [kind for kind in kinds if any(known.name in kind.works_on for known in chosen)]
     results = []
     _LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory, ExitStack() as stack:
-        processes = [
-            stack.enter_context(SideProcess(kind, _CORES, _LOGS / f"{kind.name.replace(' ', '-').lower()}.log"))
-            for kind in kinds
-        ]
-        about = processes[0].with_session(machine)
+        redis = stack.enter_context(store_of("redis", Path(directory)))
+        processes = [stack.enter_context(SideProcess(kind, TASKS, _LOGS)) for kind in kinds]
+        about = machine()
         console.print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about.items()))
-        for current in (known.shortened() for known in chosen) if quick else chosen:
+        for current in chosen:
             home = Path(directory) / current.name
             text = ZipfText(home / "text", _SEED)
             sides = [
-                RemoteContestant(process, current, home / "text", home / process.name, _CORES)
+                RemoteContestant(process, current, home / "text", home, redis.port)
                 for process in processes
                 if current.name in process.works_on
             ]
             results.append(compare(current, text, sides, progress.print))
-    show(console, results, ours=FilesSide.name, explained=AnchorboltSide.name)
-    if json_file is not None:
-        json_file.write_text(json.dumps(as_document(results, about, ours=FilesSide.name), indent=2) + "\n")
+    compared = [kind.name for kind in _COMPARED if kind in kinds]
+    show(console, results, compared=compared, explained=kinds[0].name)
+    json_file.write_text(json.dumps(as_document(results, about, compared), indent=1) + "\n")
+    console.print(f"Everything measured is in {json_file}.")
+
+
+def _kinds(names: Sequence[str], progress: Console) -> list[ContestantKind]:
+    known = {kind.name: kind for kind in (*_OURS, *_PEERS)}
+    _refuse_unknown("side", names, list(known))
+    missing: list[ContestantKind] = []
+    for program, kinds, pythons in ((BytewaxSide, _BYTEWAX, "3.10 to 3.12"), (FlinkSide, (FlinkSide,), "3.10 to 3.12")):
+        if not program.is_installed():
+            progress.print(f"without {program.name}, which is not installed: make bench does it for Python {pythons}")
+            missing += kinds
+    return [kind for name, kind in known.items() if name in names and kind not in missing]
+
+
+def _refuse_unknown(option: str, names: Sequence[str], known: Sequence[str]) -> None:
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise typer.BadParameter(f"no {option} is called {', '.join(unknown)}", param_hint=f"--{option}")
 
 
 if __name__ == "__main__":
