@@ -115,6 +115,11 @@ bench:  ## word count beside its peers; OPTIONS=--short for 5 minutes; without O
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.reliable)
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.latency)
 
+.PHONY: bench-sweeps
+bench-sweeps:  ## benchmarks/sweeps.py: words/s against the sizes of batch, key and value, the tasks, and the skew
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m benchmarks.sweeps $(OPTIONS)
+
 .PHONY: bench-state
 bench-state: set-up  ## benchmarks/state.py: each backend beside its raw client library
 	$(IN_VENV) python -m benchmarks.state $(OPTIONS)

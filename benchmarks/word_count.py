@@ -27,7 +27,7 @@ from benchmarks.contestant import ContestantKind
 from benchmarks.figures import as_document, machine, show
 from benchmarks.flink_side import FlinkSide
 from benchmarks.processes import RemoteContestant, SideProcess
-from benchmarks.rounds import compare
+from benchmarks.rounds import Case, Result, compare
 from benchmarks.spark_side import JvmSide, PandasSide, SparkSide
 from benchmarks.workloads import TASKS, WORKLOADS
 from benchmarks.zipf_text import ZipfText
@@ -82,7 +82,7 @@ def main(
     progress = Console(stderr=True)
     kinds = _kinds(side or [kind.name for kind in (_SHORT if short else (*_OURS, *_PEERS))], progress)
     kinds = [kind for kind in kinds if any(known.name in kind.works_on for known in chosen)]
-    results = []
+    results: list[Result] = []
     _LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory, ExitStack() as stack:
         redis = stack.enter_context(store_of("redis", Path(directory)))
@@ -97,7 +97,7 @@ def main(
                 for process in processes
                 if current.name in process.works_on
             ]
-            results.append(compare(current, text, sides, progress.print))
+            results += compare([Case(current, text, sides)], progress.print)
     compared = [kind.name for kind in _COMPARED if kind in kinds]
     show(console, results, compared=compared, explained=kinds[0].name)
     json_file.write_text(json.dumps(as_document(results, about, compared), indent=1) + "\n")
