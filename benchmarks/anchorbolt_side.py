@@ -15,9 +15,11 @@ from benchmarks.word_count_topology import count_in, word_count, word_count_of_f
 from benchmarks.workloads import EVERY, LARGE, TASKS, Output, Workload
 
 __all__ = [
+    "FilesBefore",
     "FilesOnRedis",
     "FilesOnSqlite",
     "FilesWithoutSink",
+    "JobsBefore",
     "JobsOnRedis",
     "JobsOnSqlite",
     "WorkersOnRedis",
@@ -46,7 +48,8 @@ class JobsOnSqlite:
         self._conf = {
             "topology.state.provider": self.provider,
             "topology.state.provider.config": configs[self.provider],
-            "topology.state.namespace.prefix": place.directory.name,  # all sides have the same Redis
+            # All sides, and all workloads, have the same Redis.
+            "topology.state.namespace.prefix": f"{workload.name}-{place.directory.name}",
             "topology.checkpoint.location": str(place.directory / "checkpoint"),
             "topology.workers": self.workers,
         }
@@ -136,6 +139,18 @@ class FilesWithoutSink(FilesOnRedis):
     @staticmethod
     def topology(workload: Workload, text: Path, out: Path) -> Topology:
         return word_count_of_files(replace(workload, output=Output.NONE), text, out)
+
+
+class JobsBefore(JobsOnSqlite):
+    """With the code of an earlier commit, as `FilesBefore`."""
+
+    name = "Anchorbolt jobs, SQLite, before"
+    works_on = LARGE
+
+
+class FilesBefore(FilesOnSqlite):
+    name = "Anchorbolt files, SQLite, before"
+    works_on = LARGE
 
 
 def _phases(report: WaveReport) -> dict[str, float]:

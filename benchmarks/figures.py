@@ -57,7 +57,8 @@ def show(console: Console, results: Sequence[Result], compared: Sequence[str], e
     for result in results:
         beside = [side for side in compared if side in result.batches]
         headers = ["words/s", "ms a batch", "9 of 10 below", *(f"{side}: times as fast" for side in beside)]
-        table = Table("", *headers, title=f"{result.workload.title}: medians of {result.workload.rounds} rounds")
+        table = Table("side", *headers, title=f"{result.workload.title}: medians of {result.workload.rounds} rounds")
+        table.columns[0].no_wrap = True
         for column in table.columns[1:]:
             column.justify = "right"
         for side in result.batches:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,25 +30,29 @@ _spark: SparkSession | None
 
 
 class SideProcess:
-    """The process of one side. Started by the first call, ended with the `with` block."""
+    """The process of one side, for as long as the `with` block lasts."""
 
-    def __init__(self, kind: ContestantKind, cores: int, logs: Path) -> None:
+    def __init__(self, kind: ContestantKind, cores: int, logs: Path, *, code: Path | None = None) -> None:
         """Make the process of the contestants of a kind.
 
         Args:
             kind: The kind.
             cores: Cores of its Spark.
             logs: Directory of the file for what it and its Spark print.
+            code: Directory with another version of the package `anchorbolt`, for the process to import.
         """
         self.name = kind.name
         self.short_name = "-".join(re.findall("[a-z0-9]+", kind.name.lower()))
         self.works_on = kind.works_on
+        self._code = code
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(
             1, context, initializer=_start, initargs=(kind, cores, logs / f"{self.short_name}.log")
         )
 
     def __enter__(self) -> SideProcess:
+        with _first_on_path(self._code):
+            self._pool.submit(_nothing)  # starts the process, which gets the path of this one
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -75,6 +81,26 @@ class RemoteContestant:
 
     def counts(self) -> dict[str, int]:
         return self._process.call(_counts, self._workload)
+
+
+@contextmanager
+def _first_on_path(directory: Path | None) -> Iterator[None]:
+    if directory is None:
+        yield
+        return
+    before = os.environ.get("PYTHONPATH")
+    sys.path.insert(0, str(directory))
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # for Spark's workers
+    yield
+    sys.path.remove(str(directory))
+    if before is None:
+        del os.environ["PYTHONPATH"]
+    else:
+        os.environ["PYTHONPATH"] = before
+
+
+def _nothing() -> None:
+    pass
 
 
 def _start(kind: ContestantKind, cores: int, log: Path) -> None:

@@ -3,7 +3,10 @@
 The README in this directory says what is measured, and how.
 """
 
+import io
 import json
+import subprocess
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,9 +17,11 @@ import typer
 from rich.console import Console
 
 from benchmarks.anchorbolt_side import (
+    FilesBefore,
     FilesOnRedis,
     FilesOnSqlite,
     FilesWithoutSink,
+    JobsBefore,
     JobsOnRedis,
     JobsOnSqlite,
     WorkersOnRedis,
@@ -34,7 +39,8 @@ from benchmarks.zipf_text import ZipfText
 from tests.support.stores import store_of
 
 _SEED = 3
-_LOGS = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
+_ROOT = Path(__file__).resolve().parent.parent
+_LOGS = _ROOT / "build" / "benchmarks"
 
 # A vectorised side needs a topology in word_count_topology.py, a class in anchorbolt_side.py, and a place in these.
 _OURS: tuple[ContestantKind, ...] = (
@@ -46,6 +52,7 @@ _OURS: tuple[ContestantKind, ...] = (
     FilesOnRedis,
     FilesWithoutSink,
 )
+_BEFORE: tuple[ContestantKind, ...] = (JobsBefore, FilesBefore)
 _COMPARED = (FilesOnRedis, FilesOnSqlite)
 """The tables have the ratio of each of these to every side."""
 _BYTEWAX: tuple[ContestantKind, ...] = (BytewaxSide, BytewaxBatchesSide)
@@ -69,6 +76,9 @@ def main(
         bool, typer.Option(help="Real ratios of the most important sides in less than 5 minutes.")
     ] = False,
     quick: Annotated[bool, typer.Option(help="Small batches and one round, to see that all sides work.")] = False,
+    before: Annotated[
+        str | None, typer.Option(help="Also run our sides on SQLite with the code of this commit.")
+    ] = None,
     json_file: Annotated[Path, typer.Option("--json", help="Write everything measured here.")] = _LOGS
     / "word-count.json",
 ) -> None:
@@ -81,13 +91,18 @@ def main(
     console = Console(width=132)
     progress = Console(stderr=True)
     kinds = _kinds(side or [kind.name for kind in (_SHORT if short else (*_OURS, *_PEERS))], progress)
+    kinds += _BEFORE if before else ()
     kinds = [kind for kind in kinds if any(known.name in kind.works_on for known in chosen)]
     results: list[Result] = []
     _LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory, ExitStack() as stack:
         redis = stack.enter_context(store_of("redis", Path(directory)))
-        processes = [stack.enter_context(SideProcess(kind, TASKS, _LOGS)) for kind in kinds]
         about = machine()
+        code = _code_of(before, Path(directory) / "before") if before else None
+        processes = [
+            stack.enter_context(SideProcess(kind, TASKS, _LOGS, code=code if kind in _BEFORE else None))
+            for kind in kinds
+        ]
         console.print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about.items()))
         for current in chosen:
             home = Path(directory) / current.name
@@ -98,7 +113,7 @@ def main(
                 if current.name in process.works_on
             ]
             results += compare([Case(current, text, sides)], progress.print)
-    compared = [kind.name for kind in _COMPARED if kind in kinds]
+    compared = [kind.name for kind in (*_COMPARED, *([JobsOnSqlite] if before else [])) if kind in kinds]
     show(console, results, compared=compared, explained=kinds[0].name)
     json_file.write_text(json.dumps(as_document(results, about, compared), indent=1) + "\n")
     console.print(f"Everything measured is in {json_file}.")
@@ -113,6 +128,14 @@ def _kinds(names: Sequence[str], progress: Console) -> list[ContestantKind]:
             progress.print(f"without {program.name}, which is not installed: make bench does it for Python {pythons}")
             missing += kinds
     return [kind for name, kind in known.items() if name in names and kind not in missing]
+
+
+def _code_of(commit: str, directory: Path) -> Path:
+    """Write the package `anchorbolt` as a commit has it into the directory."""
+    archive = subprocess.run(["git", "archive", commit, "anchorbolt"], cwd=_ROOT, capture_output=True, check=True)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(directory, filter="data")
+    return directory
 
 
 def _refuse_unknown(option: str, names: Sequence[str], known: Sequence[str]) -> None:
