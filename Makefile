@@ -113,6 +113,7 @@ bench:  ## word count beside its peers; OPTIONS=--short for 5 minutes; without O
 	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python -m benchmarks.word_count $(OPTIONS)
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.reliable)
+	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.reliable --workers 2 --rounds 3)
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.latency)
 
 .PHONY: bench-sweeps

@@ -85,18 +85,11 @@ class RemoteContestant:
 
 @contextmanager
 def _first_on_path(directory: Path | None) -> Iterator[None]:
-    if directory is None:
-        yield
-        return
-    before = os.environ.get("PYTHONPATH")
-    sys.path.insert(0, str(directory))
-    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # for Spark's workers
+    if directory is not None:
+        sys.path.insert(0, str(directory))
     yield
-    sys.path.remove(str(directory))
-    if before is None:
-        del os.environ["PYTHONPATH"]
-    else:
-        os.environ["PYTHONPATH"] = before
+    if directory is not None:
+        sys.path.remove(str(directory))
 
 
 def _nothing() -> None:
