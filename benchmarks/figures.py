@@ -56,8 +56,8 @@ def show(console: Console, results: Sequence[Result], compared: Sequence[str], e
     """Print each side, with the ratios of the `compared` sides to it, and where the time of `explained` goes."""
     for result in results:
         beside = [side for side in compared if side in result.batches]
-        headers = ["words/s", "ms a batch", "9 of 10 below", *(f"{side}: times as fast" for side in beside)]
-        table = Table("side", *headers, title=f"{result.workload.title}: medians of {result.workload.rounds} rounds")
+        title = f"{result.workload.title}, medians of {result.workload.rounds} rounds; columns of ratios: times as fast"
+        table = Table("side", "words/s", "ms a batch", "9 of 10 below", *beside, title=title)
         table.columns[0].no_wrap = True
         for column in table.columns[1:]:
             column.justify = "right"

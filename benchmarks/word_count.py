@@ -58,8 +58,8 @@ _COMPARED = (FilesOnRedis, FilesOnSqlite)
 _BYTEWAX: tuple[ContestantKind, ...] = (BytewaxSide, BytewaxBatchesSide)
 _PEERS: tuple[ContestantKind, ...] = (SparkSide, PandasSide, JvmSide, *_BYTEWAX, FlinkSide)
 
-_SHORT_WORKLOADS = ("1m", "100k")
-_SHORT = (JobsOnSqlite, FilesOnSqlite, FilesOnRedis, JvmSide, BytewaxSide)
+_SHORT_SIDES: tuple[ContestantKind, ...] = (JobsOnSqlite, FilesOnSqlite, FilesOnRedis, JvmSide, BytewaxSide)
+_SHORT = {"1m": (SparkSide, *_SHORT_SIDES), "100k": _SHORT_SIDES}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -83,51 +83,55 @@ def main(
     / "word-count.json",
 ) -> None:
     """Measure words/s, and milliseconds of an almost empty wave."""
-    names = workload or [known.name for known in WORKLOADS if not short or known.name in _SHORT_WORKLOADS]
-    _refuse_unknown("workload", names, [known.name for known in WORKLOADS])
-    chosen = [known for known in WORKLOADS if known.name in names]
-    if short or quick:
-        chosen = [known.tiny() if quick else known.shortened() for known in chosen]
+    known = list(_SHORT) if short else [each.name for each in WORKLOADS]
+    _refuse_unknown("workload", workload or (), known)
+    _refuse_unknown("side", side or (), [kind.name for kind in (*_OURS, *_PEERS)])
     console = Console(width=132)
     progress = Console(stderr=True)
-    kinds = _kinds(side or [kind.name for kind in (_SHORT if short else (*_OURS, *_PEERS))], progress)
-    kinds += _BEFORE if before else ()
-    kinds = [kind for kind in kinds if any(known.name in kind.works_on for known in chosen)]
+
+    def takes_part(kind: ContestantKind, name: str) -> bool:
+        is_asked_for = kind.name in side if side else not short or kind in _SHORT[name]
+        return name in kind.works_on and (is_asked_for or kind in _BEFORE)
+
+    kinds = [*_installed(progress), *(_BEFORE if before else ())]
+    plan = {
+        each: [kind for kind in kinds if takes_part(kind, each.name)]
+        for each in WORKLOADS
+        if each.name in (workload or known)
+    }
+    kinds = [kind for kind in kinds if any(kind in sides for sides in plan.values())]
+    compared = [kind.name for kind in (*_COMPARED, *([JobsOnSqlite] if before else [])) if kind in kinds]
     results: list[Result] = []
     _LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory, ExitStack() as stack:
         redis = stack.enter_context(store_of("redis", Path(directory)))
         about = machine()
         code = _code_of(before, Path(directory) / "before") if before else None
-        processes = [
-            stack.enter_context(SideProcess(kind, TASKS, _LOGS, code=code if kind in _BEFORE else None))
+        processes = {
+            kind: stack.enter_context(SideProcess(kind, TASKS, _LOGS, code=code if kind in _BEFORE else None))
             for kind in kinds
-        ]
+        }
         console.print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about.items()))
-        for current in chosen:
+        for each, chosen in plan.items():
+            current = each.tiny() if quick else each.shortened() if short else each
             home = Path(directory) / current.name
             text = ZipfText(home / "text", _SEED)
-            sides = [
-                RemoteContestant(process, current, home / "text", home, redis.port)
-                for process in processes
-                if current.name in process.works_on
-            ]
+            sides = [RemoteContestant(processes[kind], current, home / "text", home, redis.port) for kind in chosen]
             results += compare([Case(current, text, sides)], progress.print)
-    compared = [kind.name for kind in (*_COMPARED, *([JobsOnSqlite] if before else [])) if kind in kinds]
+            json_file.write_text(json.dumps(as_document(results, about, compared), indent=1) + "\n")
     show(console, results, compared=compared, explained=kinds[0].name)
-    json_file.write_text(json.dumps(as_document(results, about, compared), indent=1) + "\n")
     console.print(f"Everything measured is in {json_file}.")
 
 
-def _kinds(names: Sequence[str], progress: Console) -> list[ContestantKind]:
-    known = {kind.name: kind for kind in (*_OURS, *_PEERS)}
-    _refuse_unknown("side", names, list(known))
+def _installed(progress: Console) -> list[ContestantKind]:
     missing: list[ContestantKind] = []
-    for program, kinds, pythons in ((BytewaxSide, _BYTEWAX, "3.10 to 3.12"), (FlinkSide, (FlinkSide,), "3.10 to 3.12")):
+    for program, kinds in ((BytewaxSide, _BYTEWAX), (FlinkSide, (FlinkSide,))):
         if not program.is_installed():
-            progress.print(f"without {program.name}, which is not installed: make bench does it for Python {pythons}")
+            progress.print(
+                f"without {program.name}, which is not installed: make bench does it for Python 3.10 to 3.12"
+            )
             missing += kinds
-    return [kind for name, kind in known.items() if name in names and kind not in missing]
+    return [kind for kind in (*_OURS, *_PEERS) if kind not in missing]
 
 
 def _code_of(commit: str, directory: Path) -> Path:
