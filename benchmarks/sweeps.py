@@ -66,7 +66,7 @@ def _point(sweep: str, label: str, words: int = 100_000, vocabulary: Vocabulary 
     return Point(label, workload, vocabulary or Vocabulary())
 
 
-_SWEEPS = (
+SWEEPS = (
     Sweep(
         "batch",
         "Size of a batch",
@@ -125,7 +125,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def main(
     sweep: Annotated[
-        list[str] | None, typer.Option(help=f"Only these: {', '.join(known.name for known in _SWEEPS)}.")
+        list[str] | None, typer.Option(help=f"Only these: {', '.join(known.name for known in SWEEPS)}.")
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds that count.")] = 3,
     most_words: Annotated[int, typer.Option(help="Leave out larger batches.")] = 10_000_000,
@@ -133,7 +133,7 @@ def main(
     json_file: Annotated[Path, typer.Option("--json", help="Write everything measured here.")] = _LOGS / "sweeps.json",
 ) -> None:
     """Measure words/s."""
-    if unknown := set(sweep or ()) - {known.name for known in _SWEEPS}:
+    if unknown := set(sweep or ()) - {known.name for known in SWEEPS}:
         raise typer.BadParameter(f"no sweep is called {', '.join(sorted(unknown))}", param_hint="--sweep")
     console = Console(width=120)
     about = machine()
@@ -142,7 +142,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory, ExitStack() as stack:
         redis = stack.enter_context(store_of("redis", Path(directory)))
         processes = [stack.enter_context(SideProcess(kind, TASKS, _LOGS)) for kind in _KINDS]
-        for current in (known for known in _SWEEPS if not sweep or known.name in sweep):
+        for current in (known for known in SWEEPS if not sweep or known.name in sweep):
             points = [point for point in current.points if point.workload.words <= most_words]
             if quick:
                 points = [replace(point, workload=point.workload.tiny()) for point in points]

@@ -14,12 +14,13 @@ def test_each_benchmark_can_be_imported() -> None:
     printed("-c", code, PYTHONPATH=str(ROOT))
 
 
-def test_the_word_count_has_a_topology_for_each_workload() -> None:
+def test_the_word_count_has_a_topology_for_each_workload_and_each_point_of_a_sweep() -> None:
     code = (
         "from pathlib import Path\n"
+        "from benchmarks.sweeps import SWEEPS\n"
         "from benchmarks.word_count_topology import word_count, word_count_of_files\n"
         "from benchmarks.workloads import WORKLOADS\n"
-        "for workload in WORKLOADS:\n"
+        "for workload in [*WORKLOADS, *(point.workload for sweep in SWEEPS for point in sweep.points)]:\n"
         "    for topology in word_count, word_count_of_files:\n"
         "        topology(workload, Path('text'), Path('out'))"
     )
