@@ -43,7 +43,6 @@ class SideProcess:
         """
         self.name = kind.name
         self.short_name = "-".join(re.findall("[a-z0-9]+", kind.name.lower()))
-        self.works_on = kind.works_on
         self._code = code
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(
