@@ -1,46 +1,63 @@
-"""Our sides: the word count topology on Spark, with its state in SQLite; as a job for each wave, and in workers."""
+"""Our sides: the word count topology on Spark, by its state's provider; as a job for each wave, and in workers."""
 
 import time
 from dataclasses import replace
 from pathlib import Path
 
-from contestant import BatchFigures, figures_of
 from pyspark.sql import SparkSession
-from word_count_topology import word_count, word_count_of_files
-from workloads import EVERY, Workload
 
 from anchorbolt.engine import WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.run.spark_cluster import SparkCluster, SparkRunHandle
 from anchorbolt.topology.graph import Topology
+from benchmarks.contestant import BatchFigures, Place, figures_of
+from benchmarks.word_count_topology import count_in, word_count, word_count_of_files
+from benchmarks.workloads import EVERY, LARGE, TASKS, Output, Workload
 
-__all__ = ["AnchorboltSide", "FilesSide", "WorkersSide"]
+__all__ = [
+    "FilesBefore",
+    "FilesOnRedis",
+    "FilesOnSqlite",
+    "FilesWithoutSink",
+    "JobsBefore",
+    "JobsOnRedis",
+    "JobsOnSqlite",
+    "WorkersOnRedis",
+    "WorkersOnSqlite",
+]
 
 _PHASES = ("source_ms", "compute_ms", "prepare_ms", "decide_ms", "commit_ms")
 
 
-class AnchorboltSide:
-    """Anchorbolt as a contestant."""
+class JobsOnSqlite:
+    """Anchorbolt as a contestant: row mode, a Spark job for each wave."""
 
-    name = "Anchorbolt"
+    name = "Anchorbolt jobs, SQLite"
     works_on = EVERY
     workers = 0
+    provider = "sqlite"
 
-    def __init__(self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
+    def __init__(self, spark: SparkSession, workload: Workload, place: Place) -> None:
         """See `ContestantKind`."""
         self._spark = spark
-        self._topology = self.topology(workload, text, directory / "out", parallelism)
+        self._topology = self.topology(workload, place.text, place.directory / "out")
+        configs = {
+            "sqlite": {"directory": str(place.directory / "state")},
+            "redis": {"jedisPoolConfig": {"host": "127.0.0.1", "port": place.redis_port}},
+        }
         self._conf = {
-            "topology.state.provider": "sqlite",
-            "topology.state.provider.config": {"directory": str(directory / "state")},
-            "topology.checkpoint.location": str(directory / "checkpoint"),
+            "topology.state.provider": self.provider,
+            "topology.state.provider.config": configs[self.provider],
+            # All sides, and all workloads, have the same Redis.
+            "topology.state.namespace.prefix": f"{workload.name}-{place.directory.name}",
+            "topology.checkpoint.location": str(place.directory / "checkpoint"),
             "topology.workers": self.workers,
         }
         self._handle: SparkRunHandle | None = None
 
     @staticmethod
-    def topology(workload: Workload, text: Path, out: Path, parallelism: int) -> Topology:
-        return word_count(workload, text, out, parallelism)
+    def topology(workload: Workload, text: Path, out: Path) -> Topology:
+        return word_count(workload, text, out)
 
     @classmethod
     def session(cls, master: str) -> SparkSession:
@@ -56,24 +73,24 @@ class AnchorboltSide:
 
     def counts(self) -> dict[str, int]:
         assert self._handle is not None
-        return self._handle.state("count")
+        return {word: count_in(value) for word, value in self._handle.state("count").items()}
 
 
-class WorkersSide(AnchorboltSide):
+class WorkersOnSqlite(JobsOnSqlite):
     """Anchorbolt in two workers that stay; Spark reads the files."""
 
-    name = "in workers"
-    workers = 2
+    name = "Anchorbolt workers, SQLite"
+    workers = TASKS
 
 
-class FilesSide(WorkersSide):
+class FilesOnSqlite(WorkersOnSqlite):
     """Anchorbolt in two workers that stay, which read the files themselves: a transactional topology."""
 
-    name = "files in workers"
+    name = "Anchorbolt files, SQLite"
 
     @staticmethod
-    def topology(workload: Workload, text: Path, out: Path, parallelism: int) -> Topology:
-        return word_count_of_files(workload, text, out, parallelism)
+    def topology(workload: Workload, text: Path, out: Path) -> Topology:
+        return word_count_of_files(workload, text, out)
 
     def run(self) -> list[BatchFigures]:
         """The time of a batch is that from the commit of the one before: they follow each other at once."""
@@ -94,6 +111,46 @@ class FilesSide(WorkersSide):
                 figures.append(BatchFigures(report.batch_id, lines, (at - began) * 1000, {}, _phases(report)))
             began = at
         return figures
+
+
+class JobsOnRedis(JobsOnSqlite):
+    name = "Anchorbolt jobs, Redis"
+    works_on = LARGE
+    provider = "redis"
+
+
+class WorkersOnRedis(WorkersOnSqlite):
+    name = "Anchorbolt workers, Redis"
+    works_on = LARGE
+    provider = "redis"
+
+
+class FilesOnRedis(FilesOnSqlite):
+    name = "Anchorbolt files, Redis"
+    provider = "redis"
+
+
+class FilesWithoutSink(FilesOnRedis):
+    """Beside the sides with a Parquet sink: what the sink costs."""
+
+    name = "Anchorbolt files, Redis, no sink"
+    works_on = frozenset({"1m-parquet"})
+
+    @staticmethod
+    def topology(workload: Workload, text: Path, out: Path) -> Topology:
+        return word_count_of_files(replace(workload, output=Output.NONE), text, out)
+
+
+class JobsBefore(JobsOnSqlite):
+    """With the code of an earlier commit, as `FilesBefore`."""
+
+    name = "Anchorbolt jobs, SQLite, before"
+    works_on = LARGE
+
+
+class FilesBefore(FilesOnSqlite):
+    name = "Anchorbolt files, SQLite, before"
+    works_on = LARGE
 
 
 def _phases(report: WaveReport) -> dict[str, float]:

@@ -13,8 +13,8 @@ import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from contestant import BatchFigures
-from workloads import LARGE, Workload
+from benchmarks.contestant import BatchFigures, Place
+from benchmarks.workloads import LARGE, TASKS, Workload
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
 
@@ -32,17 +32,16 @@ class BytewaxSide:
     works_on = LARGE
     by_rows = True
 
-    def __init__(self, spark: None, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
+    def __init__(self, spark: None, workload: Workload, place: Place) -> None:
         """See `ContestantKind`."""
-        if parallelism != workload.files:
-            raise ValueError(f"each of {parallelism} processes reads one file of a batch, which has {workload.files}")
-        self._text = text
-        self._processes = parallelism
-        self._recovery = directory / "recovery"
-        self._times = directory / "times"
+        if workload.files != TASKS:
+            raise ValueError(f"each of {TASKS} processes reads one file of a batch, which has {workload.files}")
+        self._text = place.text
+        self._recovery = place.directory / "recovery"
+        self._times = place.directory / "times"
         for made in (self._recovery, self._times):
             made.mkdir(parents=True)
-        subprocess.run([self._python(), "-m", "bytewax.recovery", self._recovery, str(parallelism)], check=True)
+        subprocess.run([self._python(), "-m", "bytewax.recovery", self._recovery, str(TASKS)], check=True)
 
     @staticmethod
     def is_installed() -> bool:
@@ -54,19 +53,19 @@ class BytewaxSide:
 
     def run(self) -> list[BatchFigures]:
         """The time of a batch is that until Bytewax asks for the next one, when the snapshots are committed."""
-        addresses = ";".join(f"localhost:{port}" for port in _free_ports(self._processes))
+        addresses = ";".join(f"localhost:{port}" for port in _free_ports(TASKS))
         # Snapshots after each call of the source; those of earlier batches are removed.
         options = ["-a", addresses, "-r", self._recovery, "-s", "0", "-b", "0"]
         processes = []
-        for number in range(self._processes):
-            arguments = str(self._text), str(self._times), number, self._processes, self.by_rows
+        for number in range(TASKS):
+            arguments = str(self._text), str(self._times), number, TASKS, self.by_rows
             dataflow = f"{_DATAFLOW}:dataflow({', '.join(map(repr, arguments))})"
             command = [self._python(), "-m", "bytewax.run", dataflow, "-i", str(number), *options]
             processes.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": ""}))
         codes = [process.wait() for process in processes]
         if any(codes):
             raise RuntimeError(f"the processes of Bytewax ended with {codes}; see its log")
-        calls = [json.loads((self._times / f"{number}.json").read_text()) for number in range(self._processes)]
+        calls = [json.loads((self._times / f"{number}.json").read_text()) for number in range(TASKS)]
         begun = [max(began for _, _, began in call) for call in zip(*calls, strict=True)]
         return [
             BatchFigures(parts[0][0], sum(lines for _, lines, _ in parts), (after - before) * 1000, {})

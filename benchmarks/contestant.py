@@ -7,9 +7,25 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from workloads import Workload
 
-__all__ = ["BatchFigures", "Contestant", "ContestantKind", "figures_of"]
+from benchmarks.workloads import Workload
+
+__all__ = ["BatchFigures", "Contestant", "ContestantKind", "Place", "figures_of"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a contestant works.
+
+    Attributes:
+        text: Directory of the files to count.
+        directory: Directory to keep everything in; no other contestant's has the same path.
+        redis_port: Port of the Redis of this run, on this machine.
+    """
+
+    text: Path
+    directory: Path
+    redis_port: int
 
 
 @dataclass(frozen=True)
@@ -50,17 +66,13 @@ class ContestantKind(Protocol):
     works_on: frozenset[str]
     """The names of the workloads that the side runs."""
 
-    def __call__(
-        self, spark: SparkSession | None, workload: Workload, text: Path, directory: Path, parallelism: int
-    ) -> Contestant:
+    def __call__(self, spark: SparkSession | None, workload: Workload, place: Place) -> Contestant:
         """Make the contestant for a workload.
 
         Args:
             spark: What `session` returned.
             workload: The workload.
-            text: Directory of the files to count.
-            directory: Directory to keep everything in.
-            parallelism: Tasks that count.
+            place: Where it works.
         """
 
     def session(self, master: str) -> SparkSession | None:

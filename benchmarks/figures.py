@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,30 +10,28 @@ from statistics import median
 from typing import Any
 
 import pyspark
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
-from rounds import Result
+
+from benchmarks.rounds import Result
 
 __all__ = ["as_document", "machine", "show"]
 
 
-def machine(spark: SparkSession) -> dict[str, Any]:
+def machine() -> dict[str, Any]:
     """Describe the machine. Call it before the first round, so that the load average is that of other programs."""
-    java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr]
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "spark": pyspark.__version__,
-        "java": java,
-        "master": spark.sparkContext.master,
+        "java": _java_version(),
         "load_average_before": round(os.getloadavg()[0], 2),
     }
 
 
-def as_document(results: Sequence[Result], about: dict[str, Any], ours: str) -> dict[str, Any]:
-    """Return all measurements as plain values for JSON. The ratios are those of the side `ours` to each side."""
+def as_document(results: Sequence[Result], about: dict[str, Any], compared: Sequence[str]) -> dict[str, Any]:
+    """Return all measurements as plain values for JSON. The ratios are those of each `compared` side to each side."""
     return {
         "machine": about,
         "workloads": [
@@ -41,7 +40,11 @@ def as_document(results: Sequence[Result], about: dict[str, Any], ours: str) -> 
                 "words_counted": result.words,
                 "distinct_words": result.distinct_words,
                 "counts_equal": True,  # `compare` raises if they differ
-                "ratios": {side: result.ratio(ours, side) for side in result.batches},
+                "ratios": {
+                    ours: {side: result.ratio(ours, side) for side in result.batches}
+                    for ours in compared
+                    if ours in result.batches
+                },
                 "sides": {side: _side_document(result, side) for side in result.batches},
             }
             for result in results
@@ -49,25 +52,26 @@ def as_document(results: Sequence[Result], about: dict[str, Any], ours: str) -> 
     }
 
 
-def show(console: Console, results: Sequence[Result], ours: str, explained: str) -> None:
-    """Print the tables: each side with the ratio of `ours` to it, and where the time of the side `explained` goes."""
+def show(console: Console, results: Sequence[Result], compared: Sequence[str], explained: str) -> None:
+    """Print each side, with the ratios of the `compared` sides to it, and where the time of `explained` goes."""
     for result in results:
-        title = f"{result.workload.title}: medians"
-        table = Table("", "words/s", "ms a batch", "9 of 10 below", f"{ours}: times as fast", title=title)
+        beside = [side for side in compared if side in result.batches]
+        title = f"{result.workload.title}, medians of {result.workload.rounds} rounds; columns of ratios: times as fast"
+        table = Table("side", "words/s", "ms a batch", "9 of 10 below", *beside, title=title)
+        table.columns[0].no_wrap = True
         for column in table.columns[1:]:
             column.justify = "right"
         for side in result.batches:
             rate = "" if result.workload.is_small else f"{median(result.words_per_second(side)):,.0f}"
-            ratio = "" if side == ours else f"{result.ratio(ours, side):.2f}"
+            ratios = ("" if side == ours else f"{result.ratio(ours, side):.2f}" for ours in beside)
             times = (f"{ms:,.0f}" for ms in (median(result.trigger_ms(side)), result.ninth_decile_ms(side)))
-            table.add_row(side, rate, *times, ratio)
+            table.add_row(side, rate, *times, *ratios)
         console.print(table)
     table = Table("medians, ms", "of the wave's report", "of Spark's progress", title=f"Where {explained}'s time goes")
     for result in results:
-        table.add_row(
-            result.workload.title,
-            *(_listed(result.medians(explained, attribute)) for attribute in ("phases_ms", "parts_ms")),
-        )
+        if explained in result.batches:
+            times = (_listed(result.medians(explained, attribute)) for attribute in ("phases_ms", "parts_ms"))
+            table.add_row(result.workload.title, *times)
     console.print(table)
     console.print("All counts are equal to a plain count of the text.")
 
@@ -86,6 +90,13 @@ def _side_document(result: Result, side: str) -> dict[str, Any]:
 
 def _listed(times: dict[str, float]) -> str:
     return ", ".join(f"{name.removesuffix('_ms')} {ms:.0f}" for name, ms in times.items())
+
+
+def _java_version() -> str:
+    home = os.environ.get("JAVA_HOME")
+    command = [str(Path(home, "bin", "java")) if home else "java", "-version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr  # openjdk version "17.0.1" …
+    return said.split('"')[1]
 
 
 def _cpu_model() -> str:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from contestant import BatchFigures, Contestant, ContestantKind
 from pyspark.sql import SparkSession
-from workloads import Workload
+
+from benchmarks.contestant import BatchFigures, Contestant, ContestantKind, Place
+from benchmarks.workloads import Workload
 
 __all__ = ["RemoteContestant", "SideProcess"]
 
@@ -26,22 +30,28 @@ _spark: SparkSession | None
 
 
 class SideProcess:
-    """The process of one side. Started by the first call, ended with the `with` block."""
+    """The process of one side, for as long as the `with` block lasts."""
 
-    def __init__(self, kind: ContestantKind, cores: int, log: Path) -> None:
+    def __init__(self, kind: ContestantKind, cores: int, logs: Path, *, code: Path | None = None) -> None:
         """Make the process of the contestants of a kind.
 
         Args:
             kind: The kind.
             cores: Cores of its Spark.
-            log: File for what it and its Spark print.
+            logs: Directory of the file for what it and its Spark print.
+            code: Directory with another version of the package `anchorbolt`, for the process to import.
         """
         self.name = kind.name
-        self.works_on = kind.works_on
+        self.short_name = "-".join(re.findall("[a-z0-9]+", kind.name.lower()))
+        self._code = code
         context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=(kind, cores, log))
+        self._pool = ProcessPoolExecutor(
+            1, context, initializer=_start, initargs=(kind, cores, logs / f"{self.short_name}.log")
+        )
 
     def __enter__(self) -> SideProcess:
+        with _first_on_path(self._code):
+            self._pool.submit(_nothing)  # starts the process, which gets the path of this one
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -54,27 +64,35 @@ class SideProcess:
         result: T = self._pool.submit(function, *arguments).result()
         return result
 
-    def with_session(self, function: Callable[[SparkSession], T]) -> T:
-        """Call a function of a module in the process, with its Spark session."""
-        result: T = self.call(_with_session, function)
-        return result
-
 
 class RemoteContestant:
     """A contestant in the process of its side."""
 
-    def __init__(self, process: SideProcess, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
-        """Make one there; arguments as for its kind."""
+    def __init__(self, process: SideProcess, workload: Workload, text: Path, home: Path, redis_port: int) -> None:
+        """Make one there, with a directory below `home`; the other arguments are those of `Place`."""
         self.name = process.name
         self._process = process
         self._workload = workload.name
-        process.call(_open, workload, text, directory, parallelism)
+        process.call(_open, workload, Place(text, home / process.short_name, redis_port))
 
     def run(self) -> list[BatchFigures]:
         return self._process.call(_run, self._workload)
 
     def counts(self) -> dict[str, int]:
         return self._process.call(_counts, self._workload)
+
+
+@contextmanager
+def _first_on_path(directory: Path | None) -> Iterator[None]:
+    if directory is not None:
+        sys.path.insert(0, str(directory))
+    yield
+    if directory is not None:
+        sys.path.remove(str(directory))
+
+
+def _nothing() -> None:
+    pass
 
 
 def _start(kind: ContestantKind, cores: int, log: Path) -> None:
@@ -91,14 +109,9 @@ def _stop() -> None:
         _spark.stop()
 
 
-def _with_session(function: Callable[[SparkSession], T]) -> T:
-    assert _spark is not None
-    return function(_spark)
-
-
-def _open(workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
+def _open(workload: Workload, place: Place) -> None:
     assert _kind is not None
-    _contestants[workload.name] = _kind(_spark, workload, text, directory, parallelism)
+    _contestants[workload.name] = _kind(_spark, workload, place)
 
 
 def _run(workload: str) -> list[BatchFigures]:

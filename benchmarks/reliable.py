@@ -157,11 +157,12 @@ def main(
     sentences: Annotated[int, typer.Option(help="Sentences of ten words in each run.")] = 300_000,
     rounds: Annotated[int, typer.Option(help="Runs of each kind.")] = 5,
     slow_messages: Annotated[int, typer.Option(help="Messages that the slow bolt executes.")] = 60_000,
+    workers: Annotated[int, typer.Option(help="Only the rates, in workers that stay, which have the spouts, too.")] = 0,
     open_roots: Annotated[int, typer.Option(help="Also the memory for so many open roots; 0 leaves it out.")] = 0,
 ) -> None:
     """Measure, and print the medians."""
     console = Console()
-    spark = build_session("reliable", "local[2]")
+    spark = build_session("reliable", "local[2]", workers=workers)
     rates: dict[str, list[float]] = {}
     memory: list[tuple[float, float, float]] = []  # after each wave of the slow bolt: MB of driver, JVM, worker
     java = java_below(os.getpid()) or 0
@@ -173,6 +174,8 @@ def main(
                 "topology.checkpoint.location": str(Path(directory) / "checkpoint"),
                 "topology.state.provider": "sqlite",
                 "topology.state.provider.config": {"directory": str(Path(directory) / "state")},
+                "topology.workers": workers,
+                **({"topology.spouts.in": "workers"} if workers else {}),
                 **conf,
             }
             waves: list[tuple[float, int]] = []  # when each ended, and the messages that it took in
@@ -198,6 +201,15 @@ def main(
         run("word count, untracked", word_count(GeneratorSpout(["sentence"], sentence, count=sentences, tracked=False)))
         run("word count, tracked", word_count(GeneratorSpout(["sentence"], sentence, count=sentences)))
         run("nothing, tracked", nothing(GeneratorSpout(["number"], number_only, count=sentences * 5)))
+    table = Table("run", "messages/s", "beside untracked")
+    base = rates["word count, untracked"][1:]
+    for kind in rates:
+        ratio = statistics.median(a / b for a, b in zip(rates[kind][1:], base, strict=True))
+        median = statistics.median(rates[kind][1:])
+        table.add_row(kind, f"{median:,.0f}", f"{ratio:.2f}" if kind.startswith("word") else "")
+    console.print(table)
+    if workers:
+        return
     failed = run("slow bolt", slow(GeneratorSpout(["number"], number_only, count=slow_messages)), watches=True)
     started = time.perf_counter()
     for _ in range(1000):
@@ -210,12 +222,6 @@ def main(
     ):
         run("one by one, state in Redis", three_levels(executed.name), **settings_of(store))
         last = [max(map(float, six)) for six in zip(*[iter(executed.read().split())] * 6, strict=True)]
-    table = Table("run", "messages/s", "beside untracked")
-    base = statistics.median(rates["word count, untracked"][1:])
-    for kind in ("word count, untracked", "word count, tracked", "nothing, tracked"):
-        median = statistics.median(rates[kind][1:])
-        table.add_row(kind, f"{median:,.0f}", f"{median / base:.2f}" if kind.startswith("word") else "")
-    console.print(table)
     share = rates["slow bolt"][0] / alone
     console.print(f"behind a faster spout, a slow bolt does {share:.2f} of the {alone:,.0f} messages/s that it can do")
     for what, mb in zip(("driver", "its JVM", "its largest worker"), zip(*memory, strict=True), strict=True):

@@ -1,14 +1,31 @@
 """Runs the sides in turn over the same new text, round by round, and checks their counts. Prints nothing."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median, quantiles
 
-from contestant import BatchFigures, Contestant
-from workloads import Workload
-from zipf_text import ZipfText
+from benchmarks.contestant import BatchFigures, Contestant
+from benchmarks.workloads import Workload
+from benchmarks.zipf_text import ZipfText
 
-__all__ = ["Result", "WrongCounts", "compare"]
+__all__ = ["Case", "Result", "WrongCounts", "compare"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload for some sides.
+
+    Attributes:
+        workload: What to run.
+        text: The text, which only these sides read; none of it is written yet.
+        sides: The sides.
+        batches: By side, for each round that counts, its measured batches.
+    """
+
+    workload: Workload
+    text: ZipfText
+    sides: Sequence[Contestant]
+    batches: dict[str, list[list[BatchFigures]]] = field(default_factory=dict)
 
 
 class WrongCounts(Exception):
@@ -52,42 +69,46 @@ class Result:
         batches = [getattr(batch, attribute) for batches in self.batches[side] for batch in batches]
         return {name: median(batch.get(name, 0.0) for batch in batches) for name in batches[0]}
 
-    def ratio(self, side: str, other: str) -> float:
-        """Return the speed of a side relative to the other: the median of the rounds' ratios."""
-        return median(a / b for a, b in zip(self.words_per_second(side), self.words_per_second(other), strict=True))
+    def ratio(self, side: str, other: str, beside: "Result | None" = None) -> float:
+        """Return a side's speed relative to the other's, there or in `beside`: the median of the rounds' ratios."""
+        others = (beside or self).words_per_second(other)
+        return median(a / b for a, b in zip(self.words_per_second(side), others, strict=True))
 
 
-def compare(workload: Workload, text: ZipfText, sides: Sequence[Contestant], tell: Callable[[str], None]) -> Result:
-    """Warm all sides up, run them in turn, and compare their counts with the text's.
+def compare(cases: Sequence[Case], tell: Callable[[str], None]) -> list[Result]:
+    """Warm all sides up, run them in turn, and compare their counts with the texts'.
 
     Args:
-        workload: What to run.
-        text: The text; none of it is written yet.
-        sides: The sides, which read the text.
+        cases: The cases, which have the same number of rounds. A round runs the sides of one after another.
         tell: Called with a line about each run.
 
     Raises:
         WrongCounts: A side's state differs from the text's counts, or the side did not run all its batches.
     """
-    batches: dict[str, list[list[BatchFigures]]] = {side.name: [] for side in sides}
-    for number in range(workload.rounds + 1):
-        warm_up = number == 0
-        size = workload.warm_up_batches if warm_up else workload.dropped_batches + workload.measured_batches
-        for _ in range(size):
-            text.write(workload.sentences, workload.files)
-        for side in sides:
-            figures = side.run()
-            if warm_up:
-                tell(f"{workload.name}: {side.name} is warm")
-                continue
-            measured = figures[-workload.measured_batches :]
-            _check_batches(workload, side, measured)
-            batches[side.name].append(measured)
-            mean = sum(batch.trigger_ms for batch in measured) / len(measured)
-            tell(f"{workload.name}: round {number}, {side.name}: {mean:.0f} ms a batch")
-    for side in sides:
-        _check_counts(side, text)
-    return Result(workload, batches, text.words, len(text.counts))
+    for number in range(cases[0].workload.rounds + 1):
+        for case in cases:
+            _run(case, number, tell)
+    for case in cases:
+        for side in case.sides:
+            _check_counts(side, case.text)
+    return [Result(case.workload, case.batches, case.text.words, len(case.text.counts)) for case in cases]
+
+
+def _run(case: Case, number: int, tell: Callable[[str], None]) -> None:
+    workload, is_warm_up = case.workload, number == 0
+    size = workload.warm_up_batches if is_warm_up else workload.dropped_batches + workload.measured_batches
+    for _ in range(size):
+        case.text.write(workload.sentences, workload.files)
+    for side in case.sides:
+        figures = side.run()
+        if is_warm_up:
+            tell(f"{workload.name}: {side.name} is warm")
+            continue
+        measured = figures[-workload.measured_batches :]
+        _check_batches(workload, side, measured)
+        case.batches.setdefault(side.name, []).append(measured)
+        mean = sum(batch.trigger_ms for batch in measured) / len(measured)
+        tell(f"{workload.name}: round {number}, {side.name}: {mean:,.0f} ms a batch")
 
 
 def _check_batches(workload: Workload, side: Contestant, measured: Sequence[BatchFigures]) -> None:

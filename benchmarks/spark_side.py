@@ -1,4 +1,4 @@
-"""Spark's sides, with state in RocksDB: `transformWithState` with Python rows, and `groupBy().count()` in the JVM.
+"""Spark's sides, with state in RocksDB: `transformWithState` with rows or pandas, and `groupBy().count()` in the JVM.
 
 They get every setting that helps them: all of Anchorbolt's session settings that work with RocksDB, RocksDB with
 changelog checkpoints, as many shuffle partitions as cores, and words that the JVM splits. Except for Parquet, they emit
@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from contestant import BatchFigures, figures_of
+import pandas as pd
 from pyspark.sql import DataFrame, DataFrameReader, GroupedData, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from workloads import EVERY, LARGE, Output, Workload
 
-__all__ = ["JvmSide", "SparkSide"]
+from benchmarks.contestant import BatchFigures, Place, figures_of
+from benchmarks.workloads import EVERY, LARGE, Output, Workload
+
+__all__ = ["JvmSide", "PandasSide", "SparkSide"]
 
 _OUTPUT = "word STRING, count BIGINT"
 _STATE = "count BIGINT"
@@ -62,6 +64,16 @@ class RunningCountOfWord(CountOfWord):
         self._count.update((count,))
 
 
+class CountOfWordInPandas(CountOfWord):
+    """The same, with the rows of a word as data frames."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        held = self._count.get()
+        count = (held[0] if held is not None else 0) + sum(map(len, rows))
+        self._count.update((count,))
+        yield pd.DataFrame({"word": key[0], "count": [count]})
+
+
 class SparkSide:
     """Spark's `transformWithState` as a contestant."""
 
@@ -69,20 +81,20 @@ class SparkSide:
     works_on = EVERY
     output_mode = "append"
 
-    def __init__(self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
+    def __init__(self, spark: SparkSession, workload: Workload, place: Place) -> None:
         """See `ContestantKind`."""
         self._spark = spark
-        spark.conf.set("spark.sql.shuffle.partitions", parallelism)
+        spark.conf.set("spark.sql.shuffle.partitions", workload.count_tasks)
         self._workload = workload
-        self._text = text
-        self._checkpoint = directory / "checkpoint"
-        self._out = directory / "out"
+        self._text = place.text
+        self._checkpoint = place.directory / "checkpoint"
+        self._out = place.directory / "out"
 
     @staticmethod
     def session(master: str) -> SparkSession:
         # The Python workers, and the driver's own, find this module only through this path.
         os.environ["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH")])
+            filter(None, [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH")])
         )
         os.environ["PYSPARK_PYTHON"] = sys.executable
         builder = SparkSession.builder.appName("benchmark-transform-with-state").master(master)
@@ -117,6 +129,16 @@ class SparkSide:
     def _counts(self) -> DataFrame:
         processor = RunningCountOfWord() if self._workload.output is Output.PARQUET else CountOfWord()
         return self._words().transformWithState(processor, _OUTPUT, "Append", "None")
+
+
+class PandasSide(SparkSide):
+    """Spark's `transformWithStateInPandas` as a contestant."""
+
+    name = "transformWithStateInPandas"
+    works_on = LARGE
+
+    def _counts(self) -> DataFrame:
+        return self._words().transformWithStateInPandas(CountOfWordInPandas(), _OUTPUT, "Append", "None")
 
 
 class JvmSide(SparkSide):

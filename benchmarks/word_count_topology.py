@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from workloads import Output, Workload
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, ParquetSink
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
@@ -17,18 +16,18 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 from anchorbolt.transactional import FilesTransactionalSpout, TransactionalTopologyBuilder
+from benchmarks.workloads import TASKS, Output, Workload
 
-__all__ = ["word_count", "word_count_of_files"]
+__all__ = ["count_in", "word_count", "word_count_of_files"]
 
 
-def word_count(workload: Workload, text: Path, out: Path, parallelism: int) -> Topology:
+def word_count(workload: Workload, text: Path, out: Path) -> Topology:
     """Return the topology that counts the words of the files in `text`.
 
     Args:
-        workload: Gives the number of files in a wave, and where the counts go.
+        workload: Gives the number of files in a wave, the tasks, and where the counts go.
         text: Directory of the files.
         out: Directory of the Parquet files, if the workload writes any.
-        parallelism: Tasks of the splitting and of the counting bolt.
     """
 
     def lines(spark: SparkSession) -> DataFrame:
@@ -36,21 +35,28 @@ def word_count(workload: Workload, text: Path, out: Path, parallelism: int) -> T
 
     builder = TopologyBuilder()
     builder.set_spout("sentences", StreamSpout(lines, fields=["sentence"]))
-    builder.set_bolt("split", SplitSentence(), parallelism).shuffle_grouping("sentences")
-    builder.set_bolt("count", WordCount(), parallelism).fields_grouping("split", "word")
+    builder.set_bolt("split", SplitSentence(), workload.split_tasks).shuffle_grouping("sentences")
+    builder.set_bolt("count", WordCount(), workload.count_tasks).fields_grouping("split", "word")
     set_output(builder, workload, out)
     return builder.create_topology(f"word-count-{workload.name}")
 
 
-def word_count_of_files(workload: Workload, text: Path, out: Path, parallelism: int) -> Topology:
+def word_count_of_files(workload: Workload, text: Path, out: Path) -> Topology:
     """Return the same topology as a transactional one, whose spout's tasks read the files."""
     name = f"word-count-{workload.name}"
     spout = FilesTransactionalSpout(str(text), ["sentence"], take_files=workload.files, take_bytes=None)
-    builder = TransactionalTopologyBuilder(name, "sentences", spout, parallelism)
-    builder.set_bolt("split", SplitBatch(), parallelism).shuffle_grouping("sentences")
-    builder.set_committer_bolt("count", CountBatch(), parallelism).fields_grouping("split", "word")
+    builder = TransactionalTopologyBuilder(name, "sentences", spout, TASKS)
+    builder.set_bolt("split", SplitBatch(), workload.split_tasks).shuffle_grouping("sentences")
+    count = CountBatchPadded(workload.value_bytes) if workload.value_bytes else CountBatch()
+    builder.set_committer_bolt("count", count, workload.count_tasks).fields_grouping("split", "word")
     set_output(builder, workload, out)
     return builder.build_topology()
+
+
+def count_in(value: Any) -> int:
+    """Return the count that a value of the state holds."""
+    count: int = value[0] if isinstance(value, list) else value
+    return count
 
 
 def set_output(builder: TopologyBuilder | TransactionalTopologyBuilder, workload: Workload, out: Path) -> None:
@@ -115,6 +121,20 @@ class CountBatch(WordCount):
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("tx", "word", "count")
+
+
+class CountBatchPadded(CountBatch):
+    """The same, with a state of large values: a list of the count and a padding."""
+
+    def __init__(self, value_bytes: int) -> None:
+        self.padding = "x" * value_bytes
+
+    def execute(self, tup: Tuple) -> None:
+        word = tup["word"]
+        count = count_in(self.counts.get(word, 0)) + 1
+        self.counts.put(word, [count, self.padding])
+        self.collector.emit((tup[0], word, count), anchors=tup)
+        self.collector.ack(tup)
 
 
 class Drop(BaseBasicBolt):

@@ -3,9 +3,12 @@
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from zipf_text import WORDS_PER_SENTENCE
+from benchmarks.zipf_text import WORDS_PER_SENTENCE
 
-__all__ = ["EVERY", "LARGE", "WORKLOADS", "Output", "Workload"]
+__all__ = ["EVERY", "LARGE", "TASKS", "WORKLOADS", "Output", "Workload"]
+
+TASKS = 2
+"""Of each component, and the processes of a peer: as many as cores."""
 
 
 class Output(str, Enum):
@@ -38,6 +41,9 @@ class Workload:
         dropped_batches: Batches at the start of every other round that are not measured.
         measured_batches: Measured batches of every other round. At most 80: Spark keeps 100 progress reports.
         rounds: Number of measured rounds.
+        split_tasks: Tasks of the splitting bolt.
+        count_tasks: Tasks that count.
+        value_bytes: Size of a value in the state, at least; 0 for a plain number.
     """
 
     name: str
@@ -49,6 +55,9 @@ class Workload:
     dropped_batches: int
     measured_batches: int
     rounds: int
+    split_tasks: int = TASKS
+    count_tasks: int = TASKS
+    value_bytes: int = 0
 
     @property
     def words(self) -> int:
@@ -61,14 +70,19 @@ class Workload:
         return self.sentences < 1_000
 
     def shortened(self) -> "Workload":
+        """Return the same comparison with fewer batches, in as many rounds."""
+        fewer = {"warm_up_batches": -(-self.warm_up_batches // 2), "dropped_batches": -(-self.dropped_batches // 2)}
+        return replace(self, measured_batches=-(-self.measured_batches // 2), **fewer)
+
+    def tiny(self) -> "Workload":
         """Return the same comparison with small batches and one round. Its figures say nothing about speed."""
         sentences = min(self.sentences, 200)
         return replace(self, sentences=sentences, warm_up_batches=1, dropped_batches=1, measured_batches=2, rounds=1)
 
 
 WORKLOADS = (
-    Workload("1m", "1 M words a batch", 100_000, 2, Output.NONE, 2, 1, 2, 3),
-    Workload("100k", "100 k words a batch", 10_000, 2, Output.NONE, 5, 8, 12, 3),
+    Workload("1m", "1 M words a batch", 100_000, 2, Output.NONE, 1, 1, 2, 3),
+    Workload("100k", "100 k words a batch", 10_000, 2, Output.NONE, 4, 4, 8, 3),
     Workload("1m-parquet", "1 M words a batch, Parquet", 100_000, 2, Output.PARQUET, 1, 1, 1, 3),
     Workload("20-lines", "20 lines a batch, three levels", 20, 1, Output.DROPPED, 200, 10, 40, 5),
     Workload("20-lines-parquet", "20 lines a batch, Parquet", 20, 1, Output.PARQUET, 40, 10, 20, 5),

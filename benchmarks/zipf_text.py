@@ -1,4 +1,4 @@
-"""Generates the text: sentences of Zipf-distributed words, the same for the same seed.
+"""Generates the text: sentences of words, by default Zipf-distributed, the same for the same seed.
 
 The expected counts come from the generator, not from the written files.
 """
@@ -6,16 +6,42 @@ The expected counts come from the generator, not from the written files.
 import os
 import random
 from collections import Counter
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-__all__ = ["DISTINCT_WORDS", "EXPONENT", "WORDS_PER_SENTENCE", "ZipfText"]
+__all__ = ["DISTINCT_WORDS", "WORDS_PER_SENTENCE", "Vocabulary", "ZipfText"]
 
-EXPONENT = 1.1
 DISTINCT_WORDS = 100_000
 WORDS_PER_SENTENCE = 10
 
 _FIRST_TIME = 1_700_000_000
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of a text, and how often each occurs.
+
+    Attributes:
+        exponent: Of Zipf's distribution; with 0, all words are equally frequent.
+        first_share: Share of the first word in all words, instead of its share by the exponent; None leaves that.
+        word_bytes: Length of a word, at least.
+    """
+
+    exponent: float = 1.1
+    first_share: float | None = None
+    word_bytes: int = 0
+
+    def words(self) -> list[str]:
+        """Return the words, the most frequent first."""
+        return [f"word{rank}".ljust(self.word_bytes, "x") for rank in range(1, DISTINCT_WORDS + 1)]
+
+    def weights(self) -> list[float]:
+        """Return how frequent the words are, in their order."""
+        weights = [rank**-self.exponent for rank in range(1, DISTINCT_WORDS + 1)]
+        if self.first_share is not None:
+            weights[0] = sum(weights[1:]) * self.first_share / (1 - self.first_share)
+        return weights
 
 
 class ZipfText:
@@ -26,13 +52,14 @@ class ZipfText:
         words: How many words were written so far.
     """
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, vocabulary: Vocabulary | None = None) -> None:
         """Write into `directory`, which is made."""
         directory.mkdir(parents=True)
+        vocabulary = vocabulary or Vocabulary()
         self._directory = directory
         self._random = random.Random(seed)
-        self._vocabulary = [f"word{rank}" for rank in range(1, DISTINCT_WORDS + 1)]
-        self._weights = list(accumulate(rank**-EXPONENT for rank in range(1, DISTINCT_WORDS + 1)))
+        self._vocabulary = vocabulary.words()
+        self._weights = list(accumulate(vocabulary.weights()))
         self._files = 0
         self.counts: Counter[str] = Counter()
         self.words = 0
@@ -46,7 +73,7 @@ class ZipfText:
             " ".join(words[start : start + WORDS_PER_SENTENCE]) for start in range(0, len(words), WORDS_PER_SENTENCE)
         ]
         for index in range(files):
-            self._add_file("\n".join(lines[index::files]) + "\n")
+            self._add_file("".join(line + "\n" for line in lines[index::files]))
 
     def _add_file(self, text: str) -> None:
         name = f"{self._files:06d}.txt"

@@ -86,6 +86,6 @@ OTHER_SYSTEMS = OwnEnvironment(
 )
 BYTEWAX = OwnEnvironment("bytewax", "bytewax.txt", purpose="Bytewax, for make bench")
 FLINK = OwnEnvironment(
-    "flink", "flink.txt", purpose="Flink's Python API (400 MB), for docs/your_topology.md", from_source=True
+    "flink", "flink.txt", purpose="Flink's Python API (400 MB), which Anchorbolt is compared with", from_source=True
 )
 DOCS = OwnEnvironment("docs", "docs.txt", purpose="MkDocs and its plugins, for the documentation's site")

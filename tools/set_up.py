@@ -33,7 +33,7 @@ def main() -> None:
     import prometheus_program
     import redis_program
     import s3_artefacts
-    from own_environment import BYTEWAX, DOCS
+    from own_environment import BYTEWAX, DOCS, FLINK
     from progress import SetUpError, optional, say
     from record import Record
     from virtual_environment import VirtualEnvironment
@@ -71,9 +71,10 @@ def main() -> None:
                 chromium_program.ensure(record)
             if arguments.other_systems:
                 other_systems.ensure(record.java_home, log=environment.log)
-            if arguments.bytewax:
-                with optional("Bytewax"):
-                    BYTEWAX.ensure(log=environment.log)
+            if arguments.peers:
+                for peer in (BYTEWAX, FLINK):
+                    with optional(peer.name):
+                        peer.ensure(log=environment.log)
             if arguments.docs:
                 DOCS.ensure(log=environment.log)
             record.save(directory)
@@ -95,7 +96,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--postgres", action="store_true", help="the command starts a PostgreSQL server")
     parser.add_argument("--prometheus", action="store_true", help="the command starts a Prometheus")
     parser.add_argument("--other-systems", action="store_true", help="the command runs Storm, Bytewax and Flink")
-    parser.add_argument("--bytewax", action="store_true", help="the command runs Bytewax")
+    parser.add_argument("--peers", action="store_true", help="the command runs Bytewax and Flink's Python API")
     parser.add_argument("--chromium", action="store_true", help="the command opens pages in a Chromium")
     parser.add_argument("--docs", action="store_true", help="the command builds the documentation's site")
     return parser.parse_args()

@@ -1,13 +1,8 @@
 """Of the benchmarks one is run, which replaces parts of the engine. Of the others, what they import is there."""
 
-import os
-
 import pytest
 
 from tests.support.programs import ROOT, printed
-
-# As a script, a benchmark finds those beside it.
-PATHS = os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])
 
 
 def test_each_benchmark_can_be_imported() -> None:
@@ -16,19 +11,20 @@ def test_each_benchmark_can_be_imported() -> None:
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
     assert names
     code = f"import importlib\nfor name in {names!r}:\n    importlib.import_module(name)"
-    printed("-c", code, PYTHONPATH=PATHS)
+    printed("-c", code, PYTHONPATH=str(ROOT))
 
 
-def test_the_word_count_has_a_topology_for_each_workload() -> None:
+def test_the_word_count_has_a_topology_for_each_workload_and_each_point_of_a_sweep() -> None:
     code = (
         "from pathlib import Path\n"
-        "from word_count_topology import word_count, word_count_of_files\n"
-        "from workloads import WORKLOADS\n"
-        "for workload in WORKLOADS:\n"
+        "from benchmarks.sweeps import SWEEPS\n"
+        "from benchmarks.word_count_topology import word_count, word_count_of_files\n"
+        "from benchmarks.workloads import WORKLOADS\n"
+        "for workload in [*WORKLOADS, *(point.workload for sweep in SWEEPS for point in sweep.points)]:\n"
         "    for topology in word_count, word_count_of_files:\n"
-        "        topology(workload, Path('text'), Path('out'), 2)"
+        "        topology(workload, Path('text'), Path('out'))"
     )
-    printed("-c", code, PYTHONPATH=PATHS)
+    printed("-c", code, PYTHONPATH=str(ROOT))
 
 
 @pytest.mark.thorough

@@ -49,6 +49,7 @@ text { font: 14px system-ui, sans-serif; fill: var(--ink); }
 .blue { fill: var(--blue); stroke: var(--blue-line); }
 .green { fill: var(--green); stroke: var(--green-line); }
 .orange { fill: var(--orange); stroke: var(--orange-line); }
+.thick { fill: none; stroke-width: 2; }
 .line { fill: none; stroke: var(--line); stroke-width: 1.5; }
 .bold { stroke: var(--orange-line); stroke-width: 3; }
 .faint { stroke-width: 0.6; }
