@@ -137,7 +137,10 @@ class EntryEncoding:
         kinds = set(map(type, keys)) if self._keys_are_ours else ()
         if kinds == {int}:
             return _are_of_64_bits(keys)
-        return kinds == {str} and max(map(len, keys)) <= self._short_key and _is_unicode("".join(keys))
+        if kinds != {str}:
+            return False
+        text = "".join(keys)
+        return _is_unicode(text) and (len(text) <= self._short_key or max(map(len, keys)) <= self._short_key)
 
     def values_to_cache(self, keys: list[Any], values: list[Any]) -> list[Any]:
         """Return the cached forms of the values of keys. Raises the errors of `value_to_cache`."""

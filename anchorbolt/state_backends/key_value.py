@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar, cast, overload
 
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.state_backends.bulk import BulkAccess
-from anchorbolt.state_backends.encoding import ABSENT
+from anchorbolt.state_backends.encoding import ABSENT, CacheKey
 from anchorbolt.state_backends.entry_cache import SMALL_INT
+from anchorbolt.state_backends.sums import sum_of
 from anchorbolt.util.messages import shortened
 
 K = TypeVar("K")
@@ -44,9 +45,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         except KeyError:
             if kind is int or kind is str:
                 cache_key = self._encoding.cache_key(key)
-            if cache_key not in self._cache:
-                self._load([cache_key])
-            value = self._cache[cache_key]
+            value = self._fetched(cache_key)
         kind = type(value)
         if kind is int or kind is str:
             return value
@@ -68,7 +67,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         kind = type(key)
         cache, dirty = self._cache, self._dirty
         if kind is str or kind is int:
-            cache_key = key if key in cache else self._encoding.cache_key(key)
+            cache_key = key if key in cache else self._key_outside_column(key)
         else:
             cache_key = self._cache_key(key)
         if type(value) is int and -SMALL_INT < value < self._small_int:  # type: ignore[operator]
@@ -81,6 +80,13 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         dirty[cache_key] = None
         if len(dirty) >= self._pending_entries:
             self._stage_updates()
+
+    def _key_outside_column(self, key: Any) -> CacheKey:
+        """Return the cache key of a key, which is moved out of the column of the bulk methods."""
+        cache_key = self._encoding.cache_key(key)
+        if self._column is not None:
+            self._take_out((cache_key,))
+        return cache_key
 
     def add(self, key: K, n: Any) -> V:
         """Add a number to the value of `key` and return the new value. A key without a value counts as 0.
@@ -102,7 +108,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
                         if len(self._dirty) >= self._pending_entries:
                             self._stage_updates()
                     return cast(V, total)
-        total = self._sum(key, self.get(key, 0), n)
+        total = sum_of(self._encoding.namespace, key, self.get(key, 0), n)
         self.put(key, cast(V, total))
         return cast(V, total)
 
@@ -120,6 +126,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         """Remove `key` and return the value that it had, or None."""
         value = self.get(key)
         cache_key = self._cache_key(key)
+        self._take_out((cache_key,))
         if self._cache[cache_key] is not ABSENT:
             self._cache[cache_key] = ABSENT
             self._dirty[cache_key] = None
@@ -164,9 +171,9 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
 
         An iterator is valid in one wave only: in a later wave it raises `StateError`.
         """
-        keys = list(self._dirty)
         encoding = self._encoding
-        updated = dict(zip(encoding.key_bytes(keys), [self._cache[key] for key in keys], strict=True))
+        keys, values = self._updated()
+        updated = dict(zip(encoding.key_bytes(keys), values, strict=True))
         try:
             for page in self._attempt.scan():
                 for key_data, data in page:
