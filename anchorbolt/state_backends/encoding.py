@@ -96,8 +96,13 @@ class EntryEncoding:
         self.header = f"keys {key_codec.header}, values {value_codec.header}"
 
     @property
+    def kept_as_they_are(self) -> frozenset[type]:
+        """The types of values that the cache keeps as they are, and that are encoded only when they are staged."""
+        return self._plain
+
+    @property
     def keeps_ints(self) -> bool:
-        """Whether the cache keeps an int value as an int, and encodes it only when it is staged."""
+        """Whether the cache keeps an int as an int."""
         return int in self._plain
 
     def cache_key(self, key: Any) -> CacheKey:

@@ -64,13 +64,14 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             UnsupportedValue: The key is mutable, or the key or value cannot be encoded. The state is as before.
         """
         # Every counter takes this path. A key in the cache was checked before.
-        kind = type(key)
+        kind: type = type(key)
         cache, dirty = self._cache, self._dirty
         if kind is str or kind is int:
             cache_key = key if key in cache else self._key_outside_column(key)
         else:
             cache_key = self._cache_key(key)
-        if type(value) is int and -SMALL_INT < value < self._small_int:  # type: ignore[operator]
+        kind = type(value)
+        if -SMALL_INT < value < self._small_int if kind is int else kind in self._kept:  # type: ignore[operator]
             cache[cache_key] = value
             if cache_key in dirty:
                 return
@@ -94,23 +95,22 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         Raises:
             UnsupportedValue: The value or `n` is not a number, or the key is not supported. The state is as before.
         """
-        kind = type(key)
-        if (kind is str or kind is int) and type(n) is int:
-            value = self._cache.get(key)
-            if value is ABSENT:
-                value = 0
-            if type(value) is int:
-                total = value + n
-                if -SMALL_INT < total < self._small_int:
-                    self._cache[key] = total
-                    if key not in self._dirty:
-                        self._dirty[key] = None
-                        if len(self._dirty) >= self._pending_entries:
-                            self._stage_updates()
-                    return cast(V, total)
-        total = sum_of(self._encoding.namespace, key, self.get(key, 0), n)
-        self.put(key, cast(V, total))
-        return cast(V, total)
+        # A counter takes this path.
+        kind, number, cache = type(key), type(n), self._cache
+        is_usual = (kind is str or kind is int) and (number is int or number is float)
+        if is_usual and type(value := cache.get(key)) is number:
+            total: Any = value + n
+            if -SMALL_INT < total < self._small_int if number is int else float in self._kept:
+                cache[key] = total
+                if key not in self._dirty:
+                    self._dirty[key] = None
+                    if len(self._dirty) >= self._pending_entries:
+                        self._stage_updates()
+                return total  # type: ignore[no-any-return]
+        value = self.get(key, 0)
+        total = sum_of(self._encoding.namespace, key, value, n)
+        self.put(key, total)
+        return total  # type: ignore[no-any-return]
 
     def update(self, key: K, f: Callable[[V | None], V]) -> V:
         """Put `f(value)` under `key` and return it; `f` gets None if the key has no value.

@@ -4,7 +4,7 @@ Adding to 10,000 keys of 20,000 takes a third of the time that it takes in a dic
 keys. This module imports NumPy, so only the bulk methods import it.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import islice, repeat
 from typing import Any
 
@@ -78,6 +78,11 @@ class NumberColumn:
         removed = int(self._numbers[slot]), bool(self._dirty[slot])
         self._dirty[slot] = False
         return removed
+
+    def remove(self, keys: Iterable[CacheKey]) -> None:
+        """Forget keys, some of which may not be in the column, with their updates."""
+        slots = [slot for slot in map(self._slots.pop, keys, repeat(None)) if slot is not None]
+        self._dirty[slots] = False
 
     def updated(self) -> tuple[list[CacheKey], list[int]]:
         """Return the keys and numbers of the updates that are not staged."""

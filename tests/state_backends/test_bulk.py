@@ -264,6 +264,7 @@ REFUSED: dict[str, tuple[Callable[[KeyValueState[Any, Any]], Any], str]] = {
     "a stored text, one row": (lambda state: state.add("text", 1), "'abc'.*'text'"),
     "a stored bool": (lambda state: state.add_array(["flag"], [1]), "True.*'flag'"),
     "a Decimal and a float": (lambda state: state.add_array(["new", "decimal"], [1.5, 1.5]), "1.5.*'decimal'"),
+    "nothing to add to nothing": (lambda state: state.add("new", None), "None.*'new'"),
     "no number to add": (lambda state: state.add("n", "1"), "'1'.*'n'"),
     "a mutable key": (lambda state: state.put_array(["new", ["list"]], [1, 2]), "list"),
     "lists of Arrow as keys": (lambda state: state.put_array(pa.array([["list"]]), [1]), "list"),
