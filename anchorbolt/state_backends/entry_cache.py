@@ -60,7 +60,8 @@ class EntryCache(AttemptView, State):
             storage.namespace, key_codec or MsgpackKeyCodec(), value_codec or MsgpackCodec(), schema, storage.limits
         )
         self._small_int = SMALL_INT if self._encoding.keeps_ints else -SMALL_INT  # negative: no int is small
-        self._kept = _SMALL & self._encoding.kept_as_they_are - {int}  # an int may have too many bits
+        # Types of values that are put without a check. An int may have too many bits. None may replace a large value.
+        self._kept = frozenset({float, bool}) & self._encoding.kept_as_they_are
         self._attempt = TaskNamespace(storage, self._encoding.header)
         self._cache_entries = cache_entries
         self._budget = CacheBudget(cache_entries) if budget is None else budget
@@ -239,7 +240,7 @@ class EntryCache(AttemptView, State):
         """Set the cached form of entries; stage updates early if they are many or large."""
         if self._column is not None:
             self._column.remove(cache_keys)
-        if not _SMALL.issuperset(map(type, cached)):
+        if self._cache_bytes or not _SMALL.issuperset(map(type, cached)):
             for key, value in zip(cache_keys, cached, strict=True):
                 self._note_size(key, value)
         self._cache.update(zip(cache_keys, cached, strict=True))
