@@ -19,7 +19,7 @@ from anchorbolt.state_backends.sums import LARGEST_INT64, arrow_of_totals, total
 if TYPE_CHECKING:
     import pyarrow
 
-    from anchorbolt.state_backends.number_column import Ints, NumberColumn
+    from anchorbolt.state_backends.number_column import NumberColumn, Numbers, Slots
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -67,7 +67,7 @@ class BulkAccess(EntryCache, Generic[K, V]):
 
         distinct = self._distinct(keys)
         self._check_lengths(distinct, values)
-        numbers = self._as_ints(distinct, values)
+        numbers = self._as_numbers(distinct, values)
         given: Any = listed(values) if numbers is None or distinct.codes is not None else numbers
         if distinct.codes is not None:
             last = dict(zip(distinct.codes.tolist(), given, strict=True))
@@ -76,7 +76,7 @@ class BulkAccess(EntryCache, Generic[K, V]):
             self._update(distinct.cache_keys, self._encoding.values_to_cache(distinct.keys, given))
         else:
             slots = self._made_column().slots_of(distinct.keys)
-            self._update_column(distinct.keys, slots, numpy.asarray(given, numpy.int64))
+            self._update_column(distinct.keys, slots, numpy.asarray(given, numbers.dtype))
 
     def add_array(
         self,
@@ -94,9 +94,9 @@ class BulkAccess(EntryCache, Generic[K, V]):
         """
         distinct = self._distinct(keys)
         self._check_lengths(distinct, deltas)
-        numbers = self._as_ints(distinct, deltas)
-        if numbers is not None and (before := self._ints_of(distinct.keys)) is not None:
-            return self._add_ints(distinct, *before, numbers)
+        numbers = self._as_numbers(distinct, deltas)
+        if numbers is not None and (before := self._numbers_of(distinct.keys, numbers)) is not None:
+            return self._add_numbers(distinct, *before, numbers)
         namespace, stored = self._encoding.namespace, listed(self._values_of(distinct, 0))
         rows, totals = totals_of(namespace, distinct, stored, listed(deltas))
         array = arrow_of_totals(namespace, distinct, rows, deltas)
@@ -128,7 +128,7 @@ class BulkAccess(EntryCache, Generic[K, V]):
         cache_keys, codes = list(distinct), place_of if codes is None else place_of[codes]
         return DistinctKeys(cache_keys if are_cache_keys else [spelled[key] for key in distinct], cache_keys, codes)
 
-    def _values_of(self, distinct: DistinctKeys, default: Any) -> list[Any] | Ints:
+    def _values_of(self, distinct: DistinctKeys, default: Any) -> list[Any] | Numbers:
         """Return the value of each distinct key."""
         cached = self._cached(distinct.cache_keys)
         if not isinstance(cached, list):
@@ -145,38 +145,46 @@ class BulkAccess(EntryCache, Generic[K, V]):
                 raise
         return cached
 
-    def _cached(self, cache_keys: list[CacheKey]) -> list[Any] | Ints:
+    def _cached(self, cache_keys: list[CacheKey]) -> list[Any] | Numbers:
         """Return the cached form of the entries of keys, which are fetched if they are not cached."""
         if self._column is None or not cache_keys:
             return self._fetched_all(cache_keys)
+        import numpy
+
         slots = self._column.slots_of(cache_keys)
-        numbers = self._column.numbers_at(slots)
         places = (slots < 0).nonzero()[0].tolist()
         if not places:
             self.counters.keys_cached += len(cache_keys)
-            return numbers
-        found: list[Any] = numbers.tolist()
+            for kind in (numpy.int64, numpy.float64):
+                if (numbers := self._column.numbers_at(slots, kind)) is not None:
+                    return numbers
+        found: list[Any] = self._column.values_at(slots)
         for place, value in zip(places, self._fetched_all([cache_keys[place] for place in places]), strict=True):
             found[place] = value
         return found
 
-    def _as_ints(self, distinct: DistinctKeys, values: Any) -> Ints | None:
-        """Return values as an array, if they are ints that the column can hold for these keys, else None."""
-        if distinct.cache_keys is not distinct.keys or not self._encoding.keeps_ints or not distinct.keys:
+    def _as_numbers(self, distinct: DistinctKeys, values: Any) -> Numbers | None:
+        """Return values as an array, if they are numbers that the column can hold for these keys, else None."""
+        if distinct.cache_keys is not distinct.keys or not distinct.keys:
             return None
         import numpy
         import pyarrow
 
+        kept = self._encoding.kept_as_they_are
         try:
-            if isinstance(values, numpy.ndarray) and values.dtype.kind in "iu":
+            if isinstance(values, numpy.ndarray) and values.dtype.kind in "iuf":
                 values = pyarrow.array(values)
             if isinstance(values, pyarrow.Array | pyarrow.ChunkedArray):
-                if values.null_count or not pyarrow.types.is_integer(values.type):
+                is_int, is_float = pyarrow.types.is_integer(values.type), pyarrow.types.is_floating(values.type)
+                if values.null_count or not ((is_int and int in kept) or (is_float and float in kept)):
                     return None
-                return values.cast(pyarrow.int64()).to_numpy()  # type: ignore[no-any-return]
-            return numpy.array(values, numpy.int64) if set(map(type, values)) == {int} else None
-        except (pyarrow.ArrowInvalid, OverflowError):  # ints beyond 64 bits
-            return None
+                return values.cast(pyarrow.int64() if is_int else pyarrow.float64()).to_numpy()  # type: ignore[no-any-return]
+            kinds = set(map(type, values))
+            if kinds <= kept and kinds in ({int}, {float}):
+                return numpy.array(values, numpy.int64 if kinds == {int} else numpy.float64)
+        except (pyarrow.ArrowException, OverflowError):  # ints beyond 64 bits, or a type that Arrow does not know
+            pass
+        return None
 
     def _made_column(self) -> NumberColumn:
         if self._column is None:
@@ -185,45 +193,50 @@ class BulkAccess(EntryCache, Generic[K, V]):
             self._column = NumberColumn()
         return self._column
 
-    def _ints_of(self, keys: list[CacheKey]) -> tuple[Ints, Ints] | None:
-        """Return the values of keys, 0 without one, and the keys' slots; None if a value is not an int of 64 bits."""
+    def _numbers_of(self, keys: list[CacheKey], deltas: Numbers) -> tuple[Numbers, Slots] | None:
+        """Return the values of keys, 0 without one, and the keys' slots; None if a value is not of the deltas' type."""
         import numpy
 
+        kind, zero = (numpy.int64, 0) if deltas.dtype == numpy.int64 else (numpy.float64, 0.0)
         column = self._made_column()
         slots = column.slots_of(keys)
-        numbers, before = column.numbers_at(slots), column.renumbered
+        numbers, before = column.numbers_at(slots, kind), column.renumbered
         places = (slots < 0).nonzero()[0]
-        if not len(places):
-            self.counters.keys_cached += len(keys)
-            return numbers, slots
+        if numbers is None or not len(places):
+            self.counters.keys_cached += 0 if numbers is None else len(keys)
+            return None if numbers is None else (numbers, slots)
         found = self._fetched_all([keys[place] for place in places.tolist()], keys)
-        found = [0 if value is ABSENT else value for value in found]
-        if set(map(type, found)) != {int}:
+        found = [zero if value is ABSENT else value for value in found]
+        if set(map(type, found)) != {type(zero)}:
             return None
         try:
-            numbers[places] = numpy.array(found, numpy.int64)
+            numbers[places] = numpy.array(found, kind)
         except OverflowError:
             return None
         # A full cache has been shortened, but it keeps these keys.
         return numbers, slots if column.renumbered == before else column.slots_of(keys)
 
-    def _add_ints(self, distinct: DistinctKeys, before: Ints, slots: Ints, deltas: Ints) -> pyarrow.Array:
+    def _add_numbers(self, distinct: DistinctKeys, before: Numbers, slots: Slots, deltas: Numbers) -> pyarrow.Array:
         import numpy
         import pyarrow
 
-        largest = sum(max(int(numbers.max()), -int(numbers.min())) for numbers in (before, deltas))
-        if distinct.codes is None and largest <= LARGEST_INT64:
-            totals = before + deltas
+        may_overflow = False
+        if deltas.dtype == numpy.int64:
+            largest = sum(max(int(numbers.max()), -int(numbers.min())) for numbers in (before, deltas))
+            may_overflow = largest > LARGEST_INT64
+        if distinct.codes is None and not may_overflow:
+            with numpy.errstate(all="ignore"):  # infinities and NaNs, as in Python
+                totals = before + deltas
             array = pyarrow.array(totals)
         else:
             namespace = self._encoding.namespace
             rows, of_keys = totals_of(namespace, distinct, before.tolist(), deltas.tolist())
             array = arrow_of_totals(namespace, distinct, rows, deltas)
-            totals = numpy.array(of_keys, numpy.int64)
+            totals = numpy.array(of_keys, deltas.dtype)
         self._update_column(distinct.keys, slots, totals)
         return array
 
-    def _update_column(self, keys: list[CacheKey], slots: Ints, numbers: Ints) -> None:
+    def _update_column(self, keys: list[CacheKey], slots: Slots, numbers: Numbers) -> None:
         """Set the values of keys in their slots; keys without a slot get one. Stage updates early if they are many."""
         column = self._made_column()
         is_new = slots < 0
