@@ -343,3 +343,45 @@ def test_a_dictionary_is_read_only_where_rows_use_it() -> None:
     words = pa.array(["a", "b", "c", "a"]).dictionary_encode()
     assert state.add_array(words.slice(3), [1]).to_pylist() == [1]
     assert sizes == [1]
+
+
+def test_a_cache_that_is_shortened_while_keys_are_fetched_keeps_the_sums() -> None:
+    state = first_wave(MemoryStateProvider().open(NAMESPACE), cache_entries=3, pending_entries=1)
+    state.add_array(["a", "b", "c"], [1, 2, 3])
+    assert state.add_array(["c", "new"], [10, 20]).to_pylist() == [13, 20]
+    assert state.get_array(["a", "b", "c", "new"]).to_pylist() == [1, 2, 13, 20]
+
+
+def test_a_refused_put_loses_no_sum_that_is_not_staged(state: KeyValueState[Any, Any]) -> None:
+    state.add_array(["a"], [1])
+    with pytest.raises(UnsupportedValue, match="'a'"):
+        state.put("a", object())
+    assert dict(state.items()) == {"a": 1}
+
+
+def test_keys_of_columns_are_not_read_again_to_prefetch_them() -> None:
+    storage = MemoryStateProvider().open(NAMESPACE)
+    state = first_wave(storage)
+    state.put_array(["a", "b"], [1, 2])
+    sizes = noted_reads(storage)
+    state.prefetch(["a", "b"])
+    state.prefetch({"a", "b"})
+    assert (state["a"], sizes) == (1, [])
+
+
+def test_entries_of_columns_are_evicted_but_not_their_updates() -> None:
+    spaces = Namespace(MemoryStateProvider())
+    state = spaces.wave()
+    keys = [f"key-{number}" for number in range(3000)]
+    state.put_array(keys, [1] * 3000)
+    assert state.evict(5000) == (0, 0)
+    spaces.commit(state)
+    state = spaces.wave(cache_entries=100)
+    state.add_array(keys[:10], [1] * 10)
+    state.get_array(keys)
+    state.put_array(keys[10:20], [5] * 10)
+    assert state.clean_entries == 2980
+    assert state.evict(0) == (0, 0)
+    assert state.get_array(keys).to_pylist() == [2] * 10 + [5] * 10 + [1] * 2980
+    state.prepare_commit(1)
+    assert state.clean_entries <= 100
