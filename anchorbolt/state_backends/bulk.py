@@ -1,4 +1,4 @@
-"""`BulkAccess`: the methods of a state that take whole columns, Arrow's or sequences, and `add`.
+"""`BulkAccess`: the methods of a state that take whole columns, Arrow arrays or sequences.
 
 They leave the same entries, byte for byte, as `get`, `put`, `add` and `delete` called row by row. What can be refused
 is refused before the first change. Arrow's dictionary encoding finds the distinct keys of a column; the state then
@@ -8,42 +8,21 @@ looks up each of them once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
-from operator import add
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from anchorbolt.errors import AnchorboltError, UnsupportedValue
+from anchorbolt.state_backends.distinct_keys import DistinctKeys, arrow_of, decoded, listed
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue
 from anchorbolt.state_backends.entry_cache import EntryCache
-from anchorbolt.util.messages import shortened
-from anchorbolt.util.plain import plain
+from anchorbolt.state_backends.sums import LARGEST_INT64, arrow_of_totals, totals_of
 
 if TYPE_CHECKING:
-    import numpy
     import pyarrow
+
+    from anchorbolt.state_backends.number_column import NumberColumn, Numbers, Slots
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-NUMBERS = frozenset({int, float, Decimal, complex})
-"""The types that `add` takes. A bool is not a number here, as it is not an int among keys."""
-
-_INT64 = 1 << 63
-
-
-class DistinctKeys(NamedTuple):
-    """The keys of a column: each once."""
-
-    keys: list[Any]  # one spelling of each
-    cache_keys: dict[CacheKey, None]  # in the same order
-    codes: numpy.ndarray[Any, Any] | None  # for each row, the place of its key; None if no key is repeated
-
-    @property
-    def rows(self) -> int:
-        return len(self.keys) if self.codes is None else len(self.codes)
-
-    def key_of(self, row: int) -> Any:
-        return self.keys[row if self.codes is None else self.codes[row]]
 
 
 class BulkAccess(EntryCache, Generic[K, V]):
@@ -69,7 +48,7 @@ class BulkAccess(EntryCache, Generic[K, V]):
 
         distinct = self._distinct(keys)
         values = self._values_of(distinct, default)
-        array = self._arrow(values, type)
+        array = arrow_of(self._encoding.namespace, values if type is None else listed(values), type)
         return array if distinct.codes is None else array.take(pyarrow.array(distinct.codes))
 
     def put_array(
@@ -84,12 +63,20 @@ class BulkAccess(EntryCache, Generic[K, V]):
         Raises:
             UnsupportedValue: A key or a value is not supported. The state is as before.
         """
-        given, distinct = _listed(values), self._distinct(keys)
-        self._check_lengths(distinct, given)
+        import numpy
+
+        distinct = self._distinct(keys)
+        self._check_lengths(distinct, values)
+        numbers = self._as_numbers(distinct, values)
+        given: Any = listed(values) if numbers is None or distinct.codes is not None else numbers
         if distinct.codes is not None:
             last = dict(zip(distinct.codes.tolist(), given, strict=True))
             given = [last[place] for place in range(len(distinct.keys))]
-        self._update(distinct.cache_keys, self._encoding.values_to_cache(distinct.keys, given))
+        if numbers is None:
+            self._update(distinct.cache_keys, self._encoding.values_to_cache(distinct.keys, given))
+        else:
+            slots = self._made_column().slots_of(distinct.keys)
+            self._update_column(distinct.keys, slots, numpy.asarray(given, numbers.dtype))
 
     def add_array(
         self,
@@ -105,13 +92,14 @@ class BulkAccess(EntryCache, Generic[K, V]):
             UnsupportedValue: A key is not supported, a delta or a stored value is not a number, or a total does not fit
                 64 bits. The state is as before.
         """
-        given, distinct = _listed(deltas), self._distinct(keys)
-        self._check_lengths(distinct, given)
-        totals = self._values_of(distinct, 0)
-        if not (_are_numbers(totals) and _are_numbers(given)):
-            given = self._numbers(distinct, totals, given)
-        rows, totals = self._totals(distinct, totals, given)
-        array = self._arrow_of_totals(distinct, rows, deltas)
+        distinct = self._distinct(keys)
+        self._check_lengths(distinct, deltas)
+        numbers = self._as_numbers(distinct, deltas)
+        if numbers is not None and (before := self._numbers_of(distinct.keys, numbers)) is not None:
+            return self._add_numbers(distinct, *before, numbers)
+        namespace, stored = self._encoding.namespace, listed(self._values_of(distinct, 0))
+        rows, totals = totals_of(namespace, distinct, stored, listed(deltas))
+        array = arrow_of_totals(namespace, distinct, rows, deltas)
         self._update(distinct.cache_keys, self._encoding.values_to_cache(distinct.keys, totals))
         return array
 
@@ -120,45 +108,31 @@ class BulkAccess(EntryCache, Generic[K, V]):
         cache_keys = self._distinct(keys).cache_keys
         cached = zip(cache_keys, self._cached(cache_keys), strict=True)
         present = [key for key, value in cached if value is not ABSENT]
-        self._update(dict.fromkeys(present), [ABSENT] * len(present))
+        self._update(present, [ABSENT] * len(present))
 
     def _distinct(self, keys: Any) -> DistinctKeys:
         """Return the keys of a column, each once. Raises `UnsupportedValue` for a key that is not supported."""
-        values, codes = _decoded(keys)
+        values, codes, are_distinct = decoded(keys)
         are_cache_keys = self._encoding.are_cache_keys(values)
         cache_keys = values if are_cache_keys else list(map(self._cache_key, values))
+        if are_distinct and are_cache_keys:
+            return DistinctKeys(values, cache_keys, codes)
         distinct = dict.fromkeys(cache_keys)
         if len(distinct) == len(cache_keys):
-            return DistinctKeys(values, distinct, codes)
+            return DistinctKeys(values, cache_keys, codes)
         import numpy
 
         places = {key: place for place, key in enumerate(distinct)}
         place_of = numpy.fromiter(map(places.__getitem__, cache_keys), numpy.int64, len(cache_keys))
         spelled = dict(zip(reversed(cache_keys), reversed(values), strict=True))
-        return DistinctKeys(
-            [spelled[key] for key in distinct], distinct, place_of if codes is None else place_of[codes]
-        )
+        cache_keys, codes = list(distinct), place_of if codes is None else place_of[codes]
+        return DistinctKeys(cache_keys if are_cache_keys else [spelled[key] for key in distinct], cache_keys, codes)
 
-    def _totals(self, distinct: DistinctKeys, totals: list[Any], deltas: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the new value after each row, and the new value of each key, from their values before."""
-        rows: list[Any] = []
-        try:
-            if distinct.codes is None:
-                rows.extend(map(add, totals, deltas))
-                return rows, rows
-            # In Python, because a sum of floats depends on the order, and ints must not wrap.
-            for place, delta in zip(distinct.codes.tolist(), deltas, strict=True):
-                totals[place] = total = totals[place] + delta
-                rows.append(total)
-        except (TypeError, ArithmeticError) as error:
-            row = len(rows)
-            place = row if distinct.codes is None else distinct.codes[row]
-            raise self._no_sum(distinct.keys[place], totals[place], deltas[row]) from error
-        return rows, totals
-
-    def _values_of(self, distinct: DistinctKeys, default: Any) -> list[Any]:
+    def _values_of(self, distinct: DistinctKeys, default: Any) -> list[Any] | Numbers:
         """Return the value of each distinct key."""
         cached = self._cached(distinct.cache_keys)
+        if not isinstance(cached, list):
+            return cached
         kinds = set(map(type, cached))
         if type(ABSENT) in kinds:
             cached = [default if value is ABSENT else value for value in cached]
@@ -171,117 +145,116 @@ class BulkAccess(EntryCache, Generic[K, V]):
                 raise
         return cached
 
-    def _check_lengths(self, distinct: DistinctKeys, values: list[Any]) -> None:
+    def _cached(self, cache_keys: list[CacheKey]) -> list[Any] | Numbers:
+        """Return the cached form of the entries of keys, which are fetched if they are not cached."""
+        if self._column is None or not cache_keys:
+            return self._fetched_all(cache_keys)
+        import numpy
+
+        slots = self._column.slots_of(cache_keys)
+        places = (slots < 0).nonzero()[0].tolist()
+        if not places:
+            self.counters.keys_cached += len(cache_keys)
+            for kind in (numpy.int64, numpy.float64):
+                if (numbers := self._column.numbers_at(slots, kind)) is not None:
+                    return numbers
+        found: list[Any] = self._column.values_at(slots)
+        for place, value in zip(places, self._fetched_all([cache_keys[place] for place in places]), strict=True):
+            found[place] = value
+        return found
+
+    def _as_numbers(self, distinct: DistinctKeys, values: Any) -> Numbers | None:
+        """Return values as an array, if they are numbers that the column can hold for these keys, else None."""
+        if distinct.cache_keys is not distinct.keys or not distinct.keys:
+            return None
+        import numpy
+        import pyarrow
+
+        kept = self._encoding.kept_as_they_are
+        try:
+            if isinstance(values, numpy.ndarray) and values.dtype.kind in "iuf":
+                values = pyarrow.array(values)
+            if isinstance(values, pyarrow.Array | pyarrow.ChunkedArray):
+                is_int, is_float = pyarrow.types.is_integer(values.type), pyarrow.types.is_floating(values.type)
+                if values.null_count or not ((is_int and int in kept) or (is_float and float in kept)):
+                    return None
+                return values.cast(pyarrow.int64() if is_int else pyarrow.float64()).to_numpy()  # type: ignore[no-any-return]
+            kinds = set(map(type, values))
+            if kinds <= kept and kinds in ({int}, {float}):
+                return numpy.array(values, numpy.int64 if kinds == {int} else numpy.float64)
+        except (pyarrow.ArrowException, OverflowError):  # ints beyond 64 bits, or a type that Arrow does not know
+            pass
+        return None
+
+    def _made_column(self) -> NumberColumn:
+        if self._column is None:
+            from anchorbolt.state_backends.number_column import NumberColumn
+
+            self._column = NumberColumn()
+        return self._column
+
+    def _numbers_of(self, keys: list[CacheKey], deltas: Numbers) -> tuple[Numbers, Slots] | None:
+        """Return the values of keys, 0 without one, and the keys' slots; None if a value is not of the deltas' type."""
+        import numpy
+
+        kind, zero = (numpy.int64, 0) if deltas.dtype == numpy.int64 else (numpy.float64, 0.0)
+        column = self._made_column()
+        slots = column.slots_of(keys)
+        numbers, before = column.numbers_at(slots, kind), column.renumbered
+        places = (slots < 0).nonzero()[0]
+        if numbers is None or not len(places):
+            self.counters.keys_cached += 0 if numbers is None else len(keys)
+            return None if numbers is None else (numbers, slots)
+        found = self._fetched_all([keys[place] for place in places.tolist()], keys)
+        found = [zero if value is ABSENT else value for value in found]
+        if set(map(type, found)) != {type(zero)}:
+            return None
+        try:
+            numbers[places] = numpy.array(found, kind)
+        except OverflowError:
+            return None
+        # A full cache has been shortened, but it keeps these keys.
+        return numbers, slots if column.renumbered == before else column.slots_of(keys)
+
+    def _add_numbers(self, distinct: DistinctKeys, before: Numbers, slots: Slots, deltas: Numbers) -> pyarrow.Array:
+        import numpy
+        import pyarrow
+
+        may_overflow = False
+        if deltas.dtype == numpy.int64:
+            largest = sum(max(int(numbers.max()), -int(numbers.min())) for numbers in (before, deltas))
+            may_overflow = largest > LARGEST_INT64
+        if distinct.codes is None and not may_overflow:
+            with numpy.errstate(all="ignore"):  # infinities and NaNs, as in Python
+                totals = before + deltas
+            array = pyarrow.array(totals)
+        else:
+            namespace = self._encoding.namespace
+            rows, of_keys = totals_of(namespace, distinct, before.tolist(), deltas.tolist())
+            array = arrow_of_totals(namespace, distinct, rows, deltas)
+            totals = numpy.array(of_keys, deltas.dtype)
+        self._update_column(distinct.keys, slots, totals)
+        return array
+
+    def _update_column(self, keys: list[CacheKey], slots: Slots, numbers: Numbers) -> None:
+        """Set the values of keys in their slots; keys without a slot get one. Stage updates early if they are many."""
+        column = self._made_column()
+        is_new = slots < 0
+        if is_new.any():
+            new = [keys[place] for place in is_new.nonzero()[0].tolist()]
+            for key in new:
+                self._note_size(key, ABSENT)
+                self._cache.pop(key, None)
+                self._dirty.pop(key, None)
+            column.update(slots[~is_new], numbers[~is_new])
+            column.append(new, numbers[is_new])
+        else:
+            column.update(slots, numbers)
+        self._stage_if_many()
+
+    def _check_lengths(self, distinct: DistinctKeys, values: Any) -> None:
         if distinct.rows != len(values):
             raise UnsupportedValue(
                 f"state {self._encoding.namespace!r}: {distinct.rows} keys came with {len(values)} values. Give one "
                 "value for each key."
             )
-
-    def _numbers(self, distinct: DistinctKeys, stored: list[Any], deltas: list[Any]) -> list[Any]:
-        """Return the deltas as plain numbers. Raises the errors of `_plain_number`, for the values before too."""
-        for key, value in zip(distinct.keys, stored, strict=True):
-            self._plain_number(key, value, 0)
-        return [self._plain_number(distinct.key_of(row), 0, delta) for row, delta in enumerate(deltas)]
-
-    def _plain_number(self, key: Any, stored: Any, delta: Any) -> Any:
-        """Return the delta as a plain number. Raises `UnsupportedValue` if it or the stored value is not a number."""
-        try:
-            number = delta if delta is None else plain(delta)
-        except UnsupportedValue:
-            number = None
-        if type(stored) not in NUMBERS or type(number) not in NUMBERS:
-            raise self._no_sum(key, stored, delta)
-        return number
-
-    def _sum(self, key: Any, stored: Any, delta: Any) -> Any:
-        """Return the new value of a key. Raises `UnsupportedValue` if these are not two numbers of fitting types."""
-        number = self._plain_number(key, stored, delta)
-        try:
-            return stored + number
-        except (TypeError, ArithmeticError) as error:
-            raise self._no_sum(key, stored, delta) from error
-
-    def _no_sum(self, key: Any, stored: Any, delta: Any) -> UnsupportedValue:
-        return UnsupportedValue(
-            f"state {self._encoding.namespace!r}: cannot add {shortened(delta)} to {shortened(stored)}, the value of "
-            f"key {shortened(key)}. Add an int or a float to an int or a float, or a Decimal to a Decimal or an int."
-        )
-
-    def _arrow(self, values: list[Any], kind: pyarrow.DataType | None) -> pyarrow.Array:
-        import pyarrow
-
-        try:
-            return pyarrow.array(values, kind)
-        except (pyarrow.ArrowException, OverflowError, ValueError, TypeError) as error:
-            wanted = "one type of Arrow" if kind is None else f"the type {kind}"
-            raise UnsupportedValue(
-                f"state {self._encoding.namespace!r}: values cannot be returned as {wanted}: {error}. Name a type that "
-                "holds them all, or call get_many."
-            ) from error
-
-    def _arrow_of_totals(self, distinct: DistinctKeys, rows: list[Any], deltas: Any) -> pyarrow.Array:
-        """Return totals as Arrow: int64 or float64, or a type that Arrow infers for Decimals."""
-        import pyarrow
-
-        kinds: set[type] = set(map(type, rows))
-        if not kinds and isinstance(deltas, pyarrow.Array | pyarrow.ChunkedArray):
-            kinds = {float if pyarrow.types.is_floating(deltas.type) else int}
-        if kinds - {int}:
-            return self._arrow(rows, pyarrow.float64() if kinds <= {int, float} else None)
-        try:
-            return pyarrow.array(rows, pyarrow.int64())
-        except (pyarrow.ArrowException, OverflowError) as error:
-            row = next(row for row, total in enumerate(rows) if not -_INT64 <= total < _INT64)
-            raise UnsupportedValue(
-                f"state {self._encoding.namespace!r}: {rows[row]}, the new value of key "
-                f"{shortened(distinct.key_of(row))}, does not fit the 64 bits of Arrow's integers. Call add for each "
-                "key: it adds ints of any size."
-            ) from error
-
-
-def _are_numbers(values: list[Any]) -> bool:
-    return NUMBERS.issuperset(map(type, values))
-
-
-def _listed(values: Any) -> list[Any]:
-    """Return a column as a list of Python values."""
-    import numpy
-    import pyarrow
-
-    if isinstance(values, pyarrow.Array | pyarrow.ChunkedArray):
-        return list(values.to_pylist())
-    is_numbers = isinstance(values, numpy.ndarray) and values.dtype.kind in "biuf"
-    return list(values.tolist()) if is_numbers else list(values)
-
-
-def _decoded(keys: Any) -> tuple[list[Any], numpy.ndarray[Any, Any] | None]:
-    """Return keys as Python values, and the place of each row's key among them; None if that is the row itself.
-
-    Arrow's keys come once each, as far as Arrow knows; those of a sequence may repeat.
-    """
-    import numpy
-    import pyarrow
-
-    if isinstance(keys, pyarrow.ChunkedArray):
-        keys = keys.unify_dictionaries().combine_chunks()
-    if not isinstance(keys, pyarrow.Array):
-        return _listed(keys), None
-    if not isinstance(keys, pyarrow.DictionaryArray):
-        try:
-            keys = keys.dictionary_encode()
-        except NotImplementedError:  # such as lists, which are not keys either, and UUIDs
-            return _listed(keys), None
-    codes, values = keys.indices.cast(pyarrow.int64()), keys.dictionary
-    places = codes.fill_null(len(values)).to_numpy()
-    used = numpy.zeros(len(values) + 1, bool)
-    used[places] = True
-    # A dictionary may have values for other rows, as that of a slice has.
-    if not used[:-1].all():
-        values = values.filter(pyarrow.array(used[:-1]))
-        places = (numpy.cumsum(used) - 1)[places]
-    listed = values.to_pylist()
-    if used[-1]:
-        listed.append(None)
-    in_order = len(listed) == len(places) and bool((places[1:] > places[:-1]).all())
-    return listed, None if in_order else places

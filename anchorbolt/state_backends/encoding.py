@@ -96,8 +96,13 @@ class EntryEncoding:
         self.header = f"keys {key_codec.header}, values {value_codec.header}"
 
     @property
+    def kept_as_they_are(self) -> frozenset[type]:
+        """The types of values that the cache keeps as they are, and that are encoded only when they are staged."""
+        return self._plain
+
+    @property
     def keeps_ints(self) -> bool:
-        """Whether the cache keeps an int value as an int, and encodes it only when it is staged."""
+        """Whether the cache keeps an int as an int."""
         return int in self._plain
 
     def cache_key(self, key: Any) -> CacheKey:
@@ -137,7 +142,10 @@ class EntryEncoding:
         kinds = set(map(type, keys)) if self._keys_are_ours else ()
         if kinds == {int}:
             return _are_of_64_bits(keys)
-        return kinds == {str} and max(map(len, keys)) <= self._short_key and _is_unicode("".join(keys))
+        if kinds != {str}:
+            return False
+        text = "".join(keys)
+        return _is_unicode(text) and (len(text) <= self._short_key or max(map(len, keys)) <= self._short_key)
 
     def values_to_cache(self, keys: list[Any], values: list[Any]) -> list[Any]:
         """Return the cached forms of the values of keys. Raises the errors of `value_to_cache`."""

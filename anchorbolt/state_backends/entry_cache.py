@@ -7,7 +7,7 @@
 import sys
 from collections.abc import Container, Iterable
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.serialization.codecs import SINGLE_SCHEMA, Codec, MsgpackCodec, MsgpackKeyCodec, Schema
@@ -18,10 +18,13 @@ from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, E
 from anchorbolt.state_backends.state import AttemptScope, State
 from anchorbolt.util.keys import has_one_spelling
 
+if TYPE_CHECKING:
+    from anchorbolt.state_backends.number_column import NumberColumn
+
 SMALL_INT = 1 << 62
 """The cache holds an int between this and its negative as it is, whatever the codec's limits are."""
 
-_INT = frozenset({int})
+_SMALL = frozenset({int, float, bool, type(None), type(ABSENT)})  # types of cached values whose bytes are not counted
 _NOT_A_KEY = (b"",)  # the cache key of no key: no codec encodes anything as zero bytes
 _READ_CHUNK = 4096
 _PENDING_BYTES = 64 << 20
@@ -57,6 +60,8 @@ class EntryCache(AttemptView, State):
             storage.namespace, key_codec or MsgpackKeyCodec(), value_codec or MsgpackCodec(), schema, storage.limits
         )
         self._small_int = SMALL_INT if self._encoding.keeps_ints else -SMALL_INT  # negative: no int is small
+        # Types of values that are put without a check. An int may have too many bits. None may replace a large value.
+        self._kept = frozenset({float, bool}) & self._encoding.kept_as_they_are
         self._attempt = TaskNamespace(storage, self._encoding.header)
         self._cache_entries = cache_entries
         self._budget = CacheBudget(cache_entries) if budget is None else budget
@@ -66,12 +71,14 @@ class EntryCache(AttemptView, State):
         self._cache_bytes = 0
         self._dirty: dict[CacheKey, None] = {}  # keys with updates that are not staged yet, in order
         self._dirty_bytes = 0
+        # Entries of the bulk methods. A key is in `_cache` or in the column, never in both.
+        self._column: NumberColumn | None = None
         # Of this wave; `prepare_commit` raises it again if the bolt swallowed it.
         self._first_error: AnchorboltError | None = None
 
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave: forget uncommitted updates, keep cached committed entries. Reads and writes nothing."""
-        unfinished = self._dirty or self._attempt.is_unsealed
+        unfinished = self._updates > 0 or self._attempt.is_unsealed
         if unfinished or self._cache_position != (scope.committed, scope.winner):
             self._forget(scope)
         self._dirty.clear()
@@ -88,7 +95,8 @@ class EntryCache(AttemptView, State):
         distinct = keys if isinstance(keys, (dict, set)) else None
         unknown = keys if distinct is None else [key for key in distinct if key not in cache]
         cache_keys = dict.fromkeys(map(self._cache_key_or_none, unknown))
-        missing = [key for key in cache_keys if key not in cache and key != _NOT_A_KEY]
+        column = self._column or ()
+        missing = [key for key in cache_keys if key not in cache and key not in column and key != _NOT_A_KEY]
         self.counters.keys_cached += (len(cache_keys) if distinct is None else len(distinct)) - len(missing)
         if missing:
             self._load(missing, cache_keys if distinct is None else distinct)
@@ -136,12 +144,34 @@ class EntryCache(AttemptView, State):
 
         Called by the budget while another task of the process runs.
         """
-        if self._dirty:
+        if self._updates:
             self._cache = {key: self._cache[key] for key in self._dirty}
             self._cache_bytes = self._dirty_bytes
+            if self._column is not None:
+                self._column.keep_updates()
         else:
             self._drop_oldest(entries)
-        return len(self._cache) - len(self._dirty), self._cache_bytes - self._dirty_bytes
+        return self.clean_entries, self._cache_bytes - self._dirty_bytes
+
+    @property
+    def clean_entries(self) -> int:
+        """The number of cached entries that are not updates."""
+        return len(self._cache) + (0 if self._column is None else len(self._column)) - self._updates
+
+    @property
+    def _updates(self) -> int:
+        """The number of updates that are not staged."""
+        return len(self._dirty) + (0 if self._column is None else self._column.updates)
+
+    def _updated(self) -> tuple[list[CacheKey], list[Any]]:
+        """Return the keys and the cached values of the updates that are not staged."""
+        keys = list(self._dirty)
+        cached = list(map(self._cache.__getitem__, keys))
+        if self._column is not None:
+            more, numbers = self._column.updated()
+            keys += more
+            cached += numbers
+        return keys, cached
 
     def _cache_key_or_none(self, key: Any) -> CacheKey:
         """Return the cache key, or `_NOT_A_KEY`: a value of a grouping need not be a valid key."""
@@ -175,26 +205,50 @@ class EntryCache(AttemptView, State):
         self._cache_bytes += size - replaced
         self._dirty_bytes += size - (replaced if cache_key in self._dirty else 0)
 
-    def _cached(self, cache_keys: dict[CacheKey, None]) -> list[Any]:
-        """Return the cached form of the entries of keys, which are fetched if they are not cached."""
+    def _take_out(self, cache_keys: Iterable[CacheKey]) -> None:
+        """Move keys from the column to `_cache`, for a method that works there."""
+        column = self._column
+        if column is None or not len(column):
+            return
+        for key in cache_keys:
+            if (removed := column.pop(key)) is not None:
+                self._cache[key], is_update = removed
+                if is_update:
+                    self._dirty[key] = None
+
+    def _fetched(self, cache_key: CacheKey) -> Any:
+        """Return the cached form of an entry, which is read from the store if it is not cached."""
+        if self._column is not None and (number := self._column.get(cache_key)) is not None:
+            return number
+        if cache_key not in self._cache:
+            self._load([cache_key])
+        return self._cache[cache_key]
+
+    def _fetched_all(self, cache_keys: list[CacheKey], wanted: Iterable[CacheKey] = ()) -> list[Any]:
+        """Return the cached form of entries outside the column. If the cache is full, keep `wanted` entries too."""
         missing: list[CacheKey] = []
         try:
             found = list(map(self._cache.__getitem__, cache_keys))
         except KeyError:
             missing = [key for key in cache_keys if key not in self._cache]
-            self._load(missing, cache_keys)
+            self._load(missing, {*cache_keys, *wanted})
             found = list(map(self._cache.__getitem__, cache_keys))
         self.counters.keys_cached += len(cache_keys) - len(missing)
         return found
 
-    def _update(self, cache_keys: dict[CacheKey, None], cached: list[Any]) -> None:
-        """Set the cached form of the entries of keys; stage updates early if they are many or large."""
-        if not _INT.issuperset(map(type, cached)):
+    def _update(self, cache_keys: list[CacheKey], cached: list[Any]) -> None:
+        """Set the cached form of entries; stage updates early if they are many or large."""
+        if self._column is not None:
+            self._column.remove(cache_keys)
+        if self._cache_bytes or not _SMALL.issuperset(map(type, cached)):
             for key, value in zip(cache_keys, cached, strict=True):
                 self._note_size(key, value)
         self._cache.update(zip(cache_keys, cached, strict=True))
-        self._dirty.update(cache_keys)
-        if len(self._dirty) >= self._pending_entries or self._dirty_bytes >= _PENDING_BYTES:
+        self._dirty.update(dict.fromkeys(cache_keys))
+        self._stage_if_many()
+
+    def _stage_if_many(self) -> None:
+        if self._updates >= self._pending_entries or self._dirty_bytes >= _PENDING_BYTES:
             self._stage_updates()
 
     def _load(self, cache_keys: list[CacheKey], wanted: Container[CacheKey] = ()) -> None:
@@ -205,7 +259,9 @@ class EntryCache(AttemptView, State):
                 self._cache = {key: value for key, value in self._cache.items() if key in self._dirty or key in wanted}
                 kept = sum(_size_of(value) for key, value in self._cache.items() if key not in self._dirty)
                 self._cache_bytes = self._dirty_bytes + kept
-                self._budget.note(self, len(self._cache) - len(self._dirty) + len(cache_keys), kept)
+                if self._column is not None:
+                    self._column.keep_updates(wanted)
+                self._budget.note(self, self.clean_entries + len(cache_keys), kept)
             cached_value = self._encoding.cached_value
             cache = self._cache
             for start in range(0, len(cache_keys), _READ_CHUNK):
@@ -219,31 +275,32 @@ class EntryCache(AttemptView, State):
             raise
 
     def _stage_updates(self) -> None:
-        if not self._dirty:
+        if not self._updates:
             return
-        cache = self._cache
-        dirty = iter(list(self._dirty))
+        keys, cached = self._updated()
         try:
-            while chunk := list(islice(dirty, SLICE_UPDATES)):
-                keys = self._encoding.key_bytes(chunk)
-                values = self._encoding.value_bytes(map(cache.__getitem__, chunk))
-                self._attempt.stage(keys, values)
+            for start in range(0, len(keys), SLICE_UPDATES):
+                part = slice(start, start + SLICE_UPDATES)
+                self._attempt.stage(self._encoding.key_bytes(keys[part]), self._encoding.value_bytes(cached[part]))
         except StateError as error:
             self._first_error = self._first_error or error
             raise
         self._dirty.clear()
         self._dirty_bytes = 0
+        if self._column is not None:
+            self._column.note_staged()
         self._shrink()
 
     def _forget(self, scope: AttemptScope) -> None:
         self._cache.clear()
+        self._column = None
         self._cache_bytes = 0
         self._cache_position = (scope.committed, scope.winner)
         self._budget.note(self, 0)
 
     def _surplus(self, more: int = 0) -> int:
         """Return how many entries exceed the limit after adding `more`. Other states of the process make room first."""
-        entries = len(self._cache) - len(self._dirty) + more
+        entries = self.clean_entries + more
         surplus = self._budget.claim(self, entries, max(0, self._cache_bytes - self._dirty_bytes))
         return max(surplus, entries - self._cache_entries)
 
@@ -252,16 +309,18 @@ class EntryCache(AttemptView, State):
         surplus = self._surplus()
         if surplus > 0:
             self._drop_oldest(surplus)
-            self._budget.note(self, len(self._cache), self._cache_bytes)
+            self._budget.note(self, self.clean_entries, self._cache_bytes)
 
     def _drop_oldest(self, entries: int) -> None:
         before = len(self._cache)
         self._cache = dict(islice(self._cache.items(), entries, None))
         self._cache_bytes = self._cache_bytes * len(self._cache) // before if before else 0
+        if self._column is not None and entries > before:
+            self._column.drop_oldest(entries - before)
 
 
 def _size_of(cached: Any) -> int:
-    """Return the bytes of a cached value; 0 if it is absent or a small int."""
+    """Return the bytes of a cached value; 0 if it is absent or a number."""
     if type(cached) is EncodedValue:
         return len(cached.data)
-    return 0 if cached is ABSENT or type(cached) is int else sys.getsizeof(cached)
+    return 0 if type(cached) in _SMALL else sys.getsizeof(cached)

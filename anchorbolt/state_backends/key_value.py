@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar, cast, overload
 
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.state_backends.bulk import BulkAccess
-from anchorbolt.state_backends.encoding import ABSENT
+from anchorbolt.state_backends.encoding import ABSENT, CacheKey
 from anchorbolt.state_backends.entry_cache import SMALL_INT
+from anchorbolt.state_backends.sums import sum_of
 from anchorbolt.util.messages import shortened
 
 K = TypeVar("K")
@@ -44,9 +45,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         except KeyError:
             if kind is int or kind is str:
                 cache_key = self._encoding.cache_key(key)
-            if cache_key not in self._cache:
-                self._load([cache_key])
-            value = self._cache[cache_key]
+            value = self._fetched(cache_key)
         kind = type(value)
         if kind is int or kind is str:
             return value
@@ -65,13 +64,14 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             UnsupportedValue: The key is mutable, or the key or value cannot be encoded. The state is as before.
         """
         # Every counter takes this path. A key in the cache was checked before.
-        kind = type(key)
+        kind: type = type(key)
         cache, dirty = self._cache, self._dirty
         if kind is str or kind is int:
-            cache_key = key if key in cache else self._encoding.cache_key(key)
+            cache_key = key if key in cache else self._key_outside_column(key)
         else:
             cache_key = self._cache_key(key)
-        if type(value) is int and -SMALL_INT < value < self._small_int:  # type: ignore[operator]
+        kind = type(value)
+        if -SMALL_INT < value < self._small_int if kind is int else kind in self._kept:  # type: ignore[operator]
             cache[cache_key] = value
             if cache_key in dirty:
                 return
@@ -82,29 +82,35 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         if len(dirty) >= self._pending_entries:
             self._stage_updates()
 
+    def _key_outside_column(self, key: Any) -> CacheKey:
+        """Return the cache key of a key, which is moved out of the column of the bulk methods."""
+        cache_key = self._encoding.cache_key(key)
+        if self._column is not None:
+            self._take_out((cache_key,))
+        return cache_key
+
     def add(self, key: K, n: Any) -> V:
         """Add a number to the value of `key` and return the new value. A key without a value counts as 0.
 
         Raises:
             UnsupportedValue: The value or `n` is not a number, or the key is not supported. The state is as before.
         """
-        kind = type(key)
-        if (kind is str or kind is int) and type(n) is int:
-            value = self._cache.get(key)
-            if value is ABSENT:
-                value = 0
-            if type(value) is int:
-                total = value + n
-                if -SMALL_INT < total < self._small_int:
-                    self._cache[key] = total
-                    if key not in self._dirty:
-                        self._dirty[key] = None
-                        if len(self._dirty) >= self._pending_entries:
-                            self._stage_updates()
-                    return cast(V, total)
-        total = self._sum(key, self.get(key, 0), n)
-        self.put(key, cast(V, total))
-        return cast(V, total)
+        # A counter takes this path.
+        kind, number, cache = type(key), type(n), self._cache
+        is_usual = (kind is str or kind is int) and (number is int or number is float)
+        if is_usual and type(value := cache.get(key)) is number:
+            total: Any = value + n
+            if -SMALL_INT < total < self._small_int if number is int else float in self._kept:
+                cache[key] = total
+                if key not in self._dirty:
+                    self._dirty[key] = None
+                    if len(self._dirty) >= self._pending_entries:
+                        self._stage_updates()
+                return total  # type: ignore[no-any-return]
+        value = self.get(key, 0)
+        total = sum_of(self._encoding.namespace, key, value, n)
+        self.put(key, total)
+        return total  # type: ignore[no-any-return]
 
     def update(self, key: K, f: Callable[[V | None], V]) -> V:
         """Put `f(value)` under `key` and return it; `f` gets None if the key has no value.
@@ -120,6 +126,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         """Remove `key` and return the value that it had, or None."""
         value = self.get(key)
         cache_key = self._cache_key(key)
+        self._take_out((cache_key,))
         if self._cache[cache_key] is not ABSENT:
             self._cache[cache_key] = ABSENT
             self._dirty[cache_key] = None
@@ -164,9 +171,9 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
 
         An iterator is valid in one wave only: in a later wave it raises `StateError`.
         """
-        keys = list(self._dirty)
         encoding = self._encoding
-        updated = dict(zip(encoding.key_bytes(keys), [self._cache[key] for key in keys], strict=True))
+        keys, values = self._updated()
+        updated = dict(zip(encoding.key_bytes(keys), values, strict=True))
         try:
             for page in self._attempt.scan():
                 for key_data, data in page:

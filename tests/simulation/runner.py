@@ -167,7 +167,7 @@ class TaskRunner:
         """Check that the states of a worker together cache no more than one may. Not if the last task failed."""
         kept = [instance for run in registry.runs for instance in registry.instances(run).values()]
         states = [instance.bolt._state for instance in kept if isinstance(instance.bolt, StatefulBoltExecutor)]
-        cached = sum(len(state._cache) - len(state._dirty) for state in states if isinstance(state, KeyValueState))
+        cached = sum(state.clean_entries for state in states if isinstance(state, KeyValueState))
         has_failed = any(not instance.attempt for instance in kept)
         if cached > CACHE_ENTRIES and not has_failed:
             self.world.break_off(Violation(f"a worker caches {cached} entries, and may cache {CACHE_ENTRIES}"))

@@ -152,9 +152,12 @@ def delete(sides: Sides, keys: Column, data: st.DataObject) -> None:
 
 def get(sides: Sides, keys: Column, data: st.DataObject) -> None:
     expected = [sides.rows.get(key, 3) for key in rows_of(keys)]
+    kinds = {type(value) for value in expected} - {type(None)}
     try:
+        if len(kinds) > 1 and not kinds <= {int, float}:
+            raise TypeError("Arrow would change them, or refuse them")
         array = pa.array(expected)
-    except (pa.ArrowException, TypeError):
+    except (pa.ArrowException, TypeError, OverflowError):
         with pytest.raises(UnsupportedValue, match=NAMESPACE):
             sides.bulk.get_array(keys, 3)
         return
@@ -171,7 +174,7 @@ def one_by_one(sides: Sides, keys: Column, data: st.DataObject) -> None:
             if use == "put":
                 state.put(key, 5)
             elif use == "update":
-                assert state.update(key, lambda value: [value]) == [state.get(key)[0]]
+                assert state.update(key, lambda value: [5 if value is None else 6]) == state.get(key)
                 state.put(key, 1)
             elif use == "delete":
                 state.delete(key)
@@ -261,6 +264,7 @@ REFUSED: dict[str, tuple[Callable[[KeyValueState[Any, Any]], Any], str]] = {
     "a stored text, one row": (lambda state: state.add("text", 1), "'abc'.*'text'"),
     "a stored bool": (lambda state: state.add_array(["flag"], [1]), "True.*'flag'"),
     "a Decimal and a float": (lambda state: state.add_array(["new", "decimal"], [1.5, 1.5]), "1.5.*'decimal'"),
+    "nothing to add to nothing": (lambda state: state.add("new", None), "None.*'new'"),
     "no number to add": (lambda state: state.add("n", "1"), "'1'.*'n'"),
     "a mutable key": (lambda state: state.put_array(["new", ["list"]], [1, 2]), "list"),
     "lists of Arrow as keys": (lambda state: state.put_array(pa.array([["list"]]), [1]), "list"),
@@ -268,7 +272,8 @@ REFUSED: dict[str, tuple[Callable[[KeyValueState[Any, Any]], Any], str]] = {
     "an object as a value": (lambda state: state.put_array(["new", "k"], [1, object()]), "'k'"),
     "fewer values than keys": (lambda state: state.put_array(["new", "k"], [1]), "2 keys.*1 values"),
     "more deltas than keys": (lambda state: state.add_array(pa.array(["new"]), [1, 2]), "1 keys.*2 values"),
-    "values of two types": (lambda state: state.get_array(["n", "text"]), "type"),
+    "values of two types": (lambda state: state.get_array(["n", "text"]), "types int, str"),
+    "a number and a bool, whatever their order": (lambda state: state.get_array(["n", "flag"]), "types bool, int"),
     "a value that the type does not hold": (lambda state: state.get_array(["large"], type=pa.int8()), "int8"),
 }
 
@@ -338,3 +343,45 @@ def test_a_dictionary_is_read_only_where_rows_use_it() -> None:
     words = pa.array(["a", "b", "c", "a"]).dictionary_encode()
     assert state.add_array(words.slice(3), [1]).to_pylist() == [1]
     assert sizes == [1]
+
+
+def test_a_cache_that_is_shortened_while_keys_are_fetched_keeps_the_sums() -> None:
+    state = first_wave(MemoryStateProvider().open(NAMESPACE), cache_entries=3, pending_entries=1)
+    state.add_array(["a", "b", "c"], [1, 2, 3])
+    assert state.add_array(["c", "new"], [10, 20]).to_pylist() == [13, 20]
+    assert state.get_array(["a", "b", "c", "new"]).to_pylist() == [1, 2, 13, 20]
+
+
+def test_a_refused_put_loses_no_sum_that_is_not_staged(state: KeyValueState[Any, Any]) -> None:
+    state.add_array(["a"], [1])
+    with pytest.raises(UnsupportedValue, match="'a'"):
+        state.put("a", object())
+    assert dict(state.items()) == {"a": 1}
+
+
+def test_keys_of_columns_are_not_read_again_to_prefetch_them() -> None:
+    storage = MemoryStateProvider().open(NAMESPACE)
+    state = first_wave(storage)
+    state.put_array(["a", "b"], [1, 2])
+    sizes = noted_reads(storage)
+    state.prefetch(["a", "b"])
+    state.prefetch({"a", "b"})
+    assert (state["a"], sizes) == (1, [])
+
+
+def test_entries_of_columns_are_evicted_but_not_their_updates() -> None:
+    spaces = Namespace(MemoryStateProvider())
+    state = spaces.wave()
+    keys = [f"key-{number}" for number in range(3000)]
+    state.put_array(keys, [1] * 3000)
+    assert state.evict(5000) == (0, 0)
+    spaces.commit(state)
+    state = spaces.wave(cache_entries=100)
+    state.add_array(keys[:10], [1] * 10)
+    state.get_array(keys)
+    state.put_array(keys[10:20], [5] * 10)
+    assert state.clean_entries == 2980
+    assert state.evict(0) == (0, 0)
+    assert state.get_array(keys).to_pylist() == [2] * 10 + [5] * 10 + [1] * 2980
+    state.prepare_commit(1)
+    assert state.clean_entries <= 100

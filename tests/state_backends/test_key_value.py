@@ -89,6 +89,33 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         for key in keys:
             self.get(key)
 
+    @rule(keys=st.lists(KEYS, min_size=1, max_size=5), number=st.sampled_from([7, 0.5]))
+    def put_column(self, keys: list[Any], number: float) -> None:
+        self.state.put_array(keys, [number] * len(keys))
+        self.pending.update({typed(key): (key, number) for key in keys})
+
+    @rule(keys=st.lists(KEYS, max_size=5), delta=st.sampled_from([3, 0.25]))
+    def add_column(self, keys: list[Any], delta: float) -> None:
+        def before(key: Any) -> Any:
+            return self.pending.get(typed(key), (key, 0))[1]
+
+        keys = [key for key in keys if type(before(key)) in (int, float) and abs(before(key)) < 2**50]
+        expected = []
+        for key in keys:
+            expected.append(before(key) + delta)
+            self.pending[typed(key)] = (key, expected[-1])
+        assert self.state.add_array(keys, [delta] * len(keys)).to_pylist() == expected
+
+    @rule(keys=st.lists(KEYS, max_size=5))
+    def delete_column(self, keys: list[Any]) -> None:
+        self.state.delete_array(keys)
+        for key in keys:
+            self.pending.pop(typed(key), None)
+
+    @rule(entries=st.integers(0, 3))
+    def make_room(self, entries: int) -> None:
+        self.state.evict(entries)
+
     @rule()
     def get_every_key(self) -> None:
         for key in EVERY_KEY:

@@ -7,6 +7,7 @@ key would cost ten times as much.
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 
 from anchorbolt.errors import AnchorboltError
@@ -27,6 +28,8 @@ from anchorbolt.state_backends.sqlite.database_file import SqliteFile
 
 _KEYS_PER_SELECT = 400
 _ROWS_PER_INSERT = 250
+_MERGED_UPDATES = 16_384
+_MERGED_BYTES = 4 << 20
 
 
 class SqliteStateStorage(StateStorage):
@@ -139,11 +142,12 @@ class SqliteStateStorage(StateStorage):
             self._raise_fence(connection, metadata, fence)
             if not apply or record is None:
                 return
-            for updates in self._slices(connection, attempt, record, 0):
+            for updates, slices in self._merged(connection, attempt, record):
                 _put(connection, "entries", [item for item in updates.items() if item[1] is not None])
                 deleted = [(bytearray(key),) for key, value in updates.items() if value is None]
                 connection.executemany("DELETE FROM entries WHERE key = ?", deleted)
-                reach(FaultPoint.SLICE_APPLIED, txid=txid)
+                for _ in range(slices):
+                    reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
             connection.execute("UPDATE metadata SET committed = ?, winner = ?, entries = NULL", (txid, attempt))
             self._counts_at_end = True
@@ -242,7 +246,8 @@ class SqliteStateStorage(StateStorage):
 
     def _slices(
         self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord, first: int
-    ) -> Iterator[dict[bytes, bytes | None]]:
+    ) -> Iterator[tuple[dict[bytes, bytes | None], int]]:
+        """Yield the updates of each slice, and the bytes of the slice."""
         rows = connection.execute(
             "SELECT number, checksum, packed FROM slices WHERE attempt = ? AND number >= ? ORDER BY number",
             (attempt, first),
@@ -257,10 +262,27 @@ class SqliteStateStorage(StateStorage):
                 raise self._file.corrupted(
                     f"slice {expected} of attempt {attempt} is damaged: it has {error}"
                 ) from error
-            yield updates
+            yield updates, len(packed)
             expected += 1
         if expected != record.slices:
             raise self._file.corrupted(f"slice {expected} of attempt {attempt} is missing")
+
+    def _merged(
+        self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord
+    ) -> Iterator[tuple[dict[bytes, bytes | None], int]]:
+        """Yield the updates of some slices together, and the number of slices."""
+        # In one order of keys, several slices write each page once: a third less of SQLite's time than one by one.
+        updates: dict[bytes, bytes | None] = {}
+        slices = size = 0
+        for more, packed_bytes in self._slices(connection, attempt, record, 0):
+            updates.update(more)
+            slices += 1
+            size += packed_bytes
+            if len(updates) >= _MERGED_UPDATES or size >= _MERGED_BYTES:
+                yield updates, slices
+                updates, slices, size = {}, 0, 0
+        if slices:
+            yield updates, slices
 
     def _overlay(self, connection: sqlite3.Connection, attempt: str) -> bool:
         """Copy new slices of the attempt into a temporary table; False if there is no such attempt."""
@@ -277,7 +299,7 @@ class SqliteStateStorage(StateStorage):
                 "CREATE TEMP TABLE IF NOT EXISTS overlay (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
             )
             connection.execute("DELETE FROM overlay")
-        for updates in self._slices(connection, attempt, record, len(copied)):
+        for updates, _ in self._slices(connection, attempt, record, len(copied)):
             _put(connection, "overlay", list(updates.items()))
         self._overlaid = (connection, attempt, checksums)
         return True
@@ -304,7 +326,7 @@ def _count(connection: sqlite3.Connection) -> int:
 
 def _put(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
     # For speed: in the order of the tree, several rows in a statement, as bytearrays.
-    ordered = sorted(rows, key=lambda row: row[0])
+    ordered = sorted(rows, key=itemgetter(0))
     for start in range(0, len(ordered), _ROWS_PER_INSERT):
         batch = ordered[start : start + _ROWS_PER_INSERT]
         places = ",".join(["(?, ?)"] * len(batch))
