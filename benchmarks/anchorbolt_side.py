@@ -11,10 +11,12 @@ from anchorbolt.engine.spark.session import build_session
 from anchorbolt.run.spark_cluster import SparkCluster, SparkRunHandle
 from anchorbolt.topology.graph import Topology
 from benchmarks.contestant import BatchFigures, Place, figures_of
-from benchmarks.word_count_topology import count_in, word_count, word_count_of_files
-from benchmarks.workloads import EVERY, LARGE, TASKS, Output, Workload
+from benchmarks.word_count_topology import count_in, vectorised_word_count_of_files, word_count, word_count_of_files
+from benchmarks.workloads import EVERY, HUGE, LARGE, TASKS, Output, Workload
 
 __all__ = [
+    "BlocksOnRedis",
+    "BlocksOnSqlite",
     "FilesBefore",
     "FilesOnRedis",
     "FilesOnSqlite",
@@ -127,6 +129,23 @@ class WorkersOnRedis(WorkersOnSqlite):
 
 class FilesOnRedis(FilesOnSqlite):
     name = "Anchorbolt files, Redis"
+    works_on = EVERY | HUGE
+    provider = "redis"
+
+
+class BlocksOnSqlite(FilesOnSqlite):
+    """Vectorised bolts in two workers that stay, which read the files themselves."""
+
+    name = "Anchorbolt vectorised, SQLite"
+    works_on = LARGE | HUGE
+
+    @staticmethod
+    def topology(workload: Workload, text: Path, out: Path) -> Topology:
+        return vectorised_word_count_of_files(workload, text, out)
+
+
+class BlocksOnRedis(BlocksOnSqlite):
+    name = "Anchorbolt vectorised, Redis"
     provider = "redis"
 
 

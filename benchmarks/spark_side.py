@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.contestant import BatchFigures, Place, figures_of
-from benchmarks.workloads import EVERY, LARGE, Output, Workload
+from benchmarks.workloads import EVERY, HUGE, LARGE, Output, Workload
 
 __all__ = ["JvmSide", "PandasSide", "SparkSide"]
 
@@ -145,7 +145,7 @@ class JvmSide(SparkSide):
     """Spark's own count, without Python, as a contestant."""
 
     name = "groupBy.count"
-    works_on = LARGE
+    works_on = LARGE | HUGE
     output_mode = "update"
 
     def _state(self) -> DataFrameReader:

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.anchorbolt_side import FilesOnRedis, FilesOnSqlite
+from benchmarks.anchorbolt_side import BlocksOnRedis, FilesOnRedis, FilesOnSqlite
 from benchmarks.contestant import ContestantKind
 from benchmarks.figures import machine
 from benchmarks.processes import RemoteContestant, SideProcess
@@ -28,7 +28,7 @@ from benchmarks.workloads import TASKS, Output, Workload
 from benchmarks.zipf_text import WORDS_PER_SENTENCE, Vocabulary, ZipfText
 from tests.support.stores import store_of
 
-_KINDS: tuple[ContestantKind, ...] = (FilesOnSqlite, FilesOnRedis)  # a vectorised side has its place here
+_KINDS: tuple[ContestantKind, ...] = (FilesOnSqlite, FilesOnRedis, BlocksOnRedis)
 _SEED = 3
 _LOGS = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
 _WORDS_OF_A_ROUND = 1_000_000

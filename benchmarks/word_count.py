@@ -17,6 +17,8 @@ import typer
 from rich.console import Console
 
 from benchmarks.anchorbolt_side import (
+    BlocksOnRedis,
+    BlocksOnSqlite,
     FilesBefore,
     FilesOnRedis,
     FilesOnSqlite,
@@ -42,7 +44,6 @@ _SEED = 3
 _ROOT = Path(__file__).resolve().parent.parent
 _LOGS = _ROOT / "build" / "benchmarks"
 
-# A vectorised side needs a topology in word_count_topology.py, a class in anchorbolt_side.py, and a place in these.
 _OURS: tuple[ContestantKind, ...] = (
     JobsOnSqlite,
     JobsOnRedis,
@@ -50,15 +51,24 @@ _OURS: tuple[ContestantKind, ...] = (
     WorkersOnRedis,
     FilesOnSqlite,
     FilesOnRedis,
+    BlocksOnSqlite,
+    BlocksOnRedis,
     FilesWithoutSink,
 )
 _BEFORE: tuple[ContestantKind, ...] = (JobsBefore, FilesBefore)
-_COMPARED = (FilesOnRedis, FilesOnSqlite)
+_COMPARED = (FilesOnRedis, FilesOnSqlite, BlocksOnRedis)
 """The tables have the ratio of each of these to every side."""
 _BYTEWAX: tuple[ContestantKind, ...] = (BytewaxSide, BytewaxBatchesSide)
 _PEERS: tuple[ContestantKind, ...] = (SparkSide, PandasSide, JvmSide, *_BYTEWAX, FlinkSide)
 
-_SHORT_SIDES: tuple[ContestantKind, ...] = (JobsOnSqlite, FilesOnSqlite, FilesOnRedis, JvmSide, BytewaxSide)
+_SHORT_SIDES: tuple[ContestantKind, ...] = (
+    JobsOnSqlite,
+    FilesOnSqlite,
+    FilesOnRedis,
+    BlocksOnRedis,
+    JvmSide,
+    BytewaxSide,
+)
 _SHORT = {"1m": (SparkSide, *_SHORT_SIDES), "100k": _SHORT_SIDES}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
