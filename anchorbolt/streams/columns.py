@@ -244,6 +244,7 @@ def _column(part: Any) -> Column:
     try:
         with pa.ipc.open_stream(part) as reader:
             [column] = reader.read_next_batch().columns
+        column.validate(full=True)  # damaged offsets would make Arrow read outside of its memory
     except (pa.ArrowException, OSError, TypeError, ValueError) as error:
         raise SerializationError(f"a column of {len(part)} bytes cannot be read: {error}") from error
     return column
