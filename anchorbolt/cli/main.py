@@ -136,6 +136,9 @@ def run(
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="Process the input that the source has now, and end.")
     ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="At the end, show where the time went, by component and phase.")
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show the engine's own log, and whole tracebacks of errors.")
     ] = False,
@@ -181,7 +184,7 @@ def run(
 
         display = EventDisplay()
     engine = SparkEngine(master, verbose=verbose, events=as_events)
-    run = Run(job, engine, display, conf, overrides or (), given, options, until_empty, verbose)
+    run = Run(job, engine, display, conf, overrides or (), given, options, until_empty, verbose, profile)
     code = run.to_exit_code()
     if code == exit_codes.LEFT_AT_ONCE:
         # A normal exit would wait for the threads of the wave. Spark ends with this process.

@@ -49,6 +49,11 @@ class StateCounters:
             times = self.store_ms[operation] = Distribution()
         times.add((perf_counter() - started) * 1000)
 
+    @property
+    def read_ms(self) -> float:
+        """The time of all reads, in ms."""
+        return self.total_ms("read") + self.total_ms("scan")
+
     def total_ms(self, operation: str) -> float:
         """Return the time of all calls of an operation."""
         times = self.store_ms.get(operation)

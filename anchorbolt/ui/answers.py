@@ -44,6 +44,11 @@ class Amounts(Answer, frozen=True, kw_only=True):
     emitted: int | None
     failed: int | UnsetType | None  # messages of a rich spout; a stream spout has none
     errors: int | None
+    source_ms: float | None
+    busy_ms: float | None
+    decode_ms: float | None
+    read_ms: float | None
+    encode_ms: float | None
     execute_ms: float | None
     prepare_ms: float | None
     stage_ms: float | None

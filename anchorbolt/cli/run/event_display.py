@@ -18,6 +18,7 @@ from rich.console import Console
 
 from anchorbolt.cli.command import set_levels
 from anchorbolt.cli.run.progress import Display, Progress
+from anchorbolt.observe.figures.profile import Profile
 from anchorbolt.util.event_log import EventHandler
 from anchorbolt.util.messages import fields_of
 
@@ -68,6 +69,13 @@ class EventDisplay(Display):
     def say_progress(self, progress: Progress, now: float) -> None:
         """Log the latest wave, with the figures of the run and of the wave."""
         self.say(progress.line(now), **progress.figures(now))
+
+    def show(self, profile: Profile) -> None:
+        """Log where the time went, an event for each component."""
+        for each in profile.components:
+            parts = {name: round(value, 1) for name, value in each._asdict().items() if name.endswith("_ms")}
+            text = f"profile: {each.component}, {each.total_ms / 1000:,.2f} s"
+            self.say(text, component=each.component, tuples=each.tuples, **parts)
 
     def fail(self, text: str, error: BaseException | None = None, *, with_traceback: bool = False) -> None:
         """Log why the run ended, with the user's traceback (the beginning of the text) or the whole traceback."""

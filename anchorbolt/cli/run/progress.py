@@ -8,13 +8,16 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
 from anchorbolt.cli.command import drop_output, print_error, set_up_logging
 from anchorbolt.engine.sources.wave_report import WaveReport
+from anchorbolt.observe.figures.profile import Profile
 from anchorbolt.util.messages import counted
 
 _WINDOW_S = 10.0
@@ -205,6 +208,24 @@ class Display:
         if error is not None and with_traceback:
             traceback.print_exception(error)
         print_error(text if error is None else f"{text} ({type(error).__name__})")
+
+    def show(self, profile: Profile) -> None:
+        """Print where the time went. The progress must have ended."""
+        titles = ("tuples", "source", "decode", "execute", "state", "encode", "stage", "all", "µs a tuple")
+        table = Table("seconds of all tasks", *titles, box=SIMPLE_HEAD)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for each in profile.components:
+            parts = (*each[2:], each.total_ms)
+            a_tuple = f"{1000 * each.total_ms / each.tuples:,.2f}" if each.tuples else ""
+            table.add_row(each.component, f"{each.tuples:,}", *(f"{ms / 1000:,.2f}" for ms in parts), a_tuple)
+        self._console.print(table)
+        self._console.print(
+            f"rounds {profile.rounds_ms / 1000:,.2f} s, decide {profile.decide_ms / 1000:,.2f} s, "
+            f"commit {profile.commit_ms / 1000:,.2f} s; in the rounds {profile.working:.2f} tasks of bolts worked at a "
+            "time, the rest is Spark, the network, and waiting",
+            soft_wrap=True,
+        )
 
     def begin(self, progress: Progress) -> None:
         """Start to show the progress."""

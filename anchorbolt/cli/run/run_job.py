@@ -26,6 +26,7 @@ from anchorbolt.config.spark_options import SPARK
 from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.errors import AnchorboltError
+from anchorbolt.observe.figures.profile import profile_of
 from anchorbolt.run.handle import RunHandle
 from anchorbolt.run.preparation import check_store
 from anchorbolt.run.start import RunStart
@@ -54,6 +55,7 @@ class Run:
     options: Mapping[str, object] = field(default_factory=dict)  # keys set by other options, overriding everything else
     until_empty: bool = False
     verbose: bool = False
+    profile: bool = False  # whether to show at the end where the time went
 
     def __post_init__(self) -> None:
         self.stop_requested = False  # by a signal
@@ -235,6 +237,8 @@ class Run:
                     seconds=round(seconds, 1),
                     **progress.figures(time.monotonic()),
                 )
+                if self.profile:
+                    display.show(profile_of(handle.observe().figures.over()))
 
     def _note_pause(self, handle: RunHandle, progress: Progress) -> None:
         """Print a line when the page pauses or resumes the run."""

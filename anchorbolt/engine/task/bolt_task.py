@@ -106,7 +106,9 @@ class BoltTask:
         if self.report.failure is not None or instance is None:
             return
         try:
+            started = perf_counter()
             message = decode_message(payload)
+            self.report.decode_ms += (perf_counter() - started) * 1000
             assert not isinstance(message, ReportMessage), "reports pass through"
             if isinstance(message, GaveUpMessage):
                 self._is_to_blame = False
@@ -238,7 +240,13 @@ class BoltTask:
         report.tuples_from[source] = report.tuples_from.get(source, 0) + message.size
         started = perf_counter()
         bolt.prefetch(whole)
-        for part in [whole] if bolt.takes_blocks else self._portions(whole.in_lists(), instance):
+        if not bolt.takes_blocks:
+            fetched = perf_counter()
+            whole = whole.in_lists()
+            made_ms = (perf_counter() - fetched) * 1000
+            report.decode_ms += made_ms
+            report.execute_ms -= made_ms
+        for part in [whole] if bolt.takes_blocks else self._portions(whole, instance):
             bolt.execute(part)
             report.execute_ms += (perf_counter() - started) * 1000
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
-from time import time
+from time import perf_counter, time
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import TaskKey
@@ -56,6 +56,7 @@ class Emitter:
         self._sent: defaultdict[TaskKey, int] = defaultdict(int)
         self.out: list[messages.Envelope] = []
         self.bytes_out = 0
+        self.encode_ms = 0.0
         if self._tracker is not None:
             self._tracker.begin(attempt)
 
@@ -80,7 +81,7 @@ class Emitter:
             tasks: The task id of each tuple, if the stream is direct.
             items: The roots of each tuple; None if none is tracked.
         """
-        largest = 0
+        started, largest = perf_counter(), 0
         edges = self._edges.get(stream, ())
         self._check_receivers(stream, edges, tasks)
         declared = self._plan.wiring.streams[self._source[0]][stream]
@@ -90,6 +91,7 @@ class Emitter:
             for index, share in enumerate(self._router(edge).route(size, sent, tasks)):
                 if size_of(share, size):
                     largest = max(largest, self._send((edge.component, index), stream, size, sent, items, share))
+        self.encode_ms += (perf_counter() - started) * 1000
         return self._next_capacity(stream, size, largest)
 
     def check(self, stream: str, row: Any) -> None:
@@ -135,6 +137,7 @@ class Emitter:
     def report(self, report: messages.TaskReport) -> None:
         """Add the figures of the sent blobs to the task's report, and send it to the driver."""
         report.bytes_out = self.bytes_out
+        report.encode_ms = self.encode_ms
         report.ended_at = time()
         report.sent = self._tallies()
         # The report takes the same partition number through each stage.

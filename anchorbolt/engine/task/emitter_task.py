@@ -69,7 +69,7 @@ def run_emitter_task(
             emission.metrics.take()  # drop the failed attempt's metrics: the emitter is kept
         report.failure = as_failure(spout_error(task, "its emitter", error), current.txid, plan.masking)
         emitter.give_up()
-    report.source_ms = (perf_counter() - started) * 1000
+    report.source_ms = max(0.0, (perf_counter() - started) * 1000 - emitter.encode_ms)
     emitter.report(report)
     yield from emitter.take()
 

@@ -85,7 +85,9 @@ class TaskReport:
     began_at: float = field(default_factory=time)  # in seconds since 1970, by the clock of the task's machine
     ended_at: float = 0.0
     source_ms: float = 0.0  # time waiting for the source; spouts only
-    execute_ms: float = 0.0  # time in which a bolt executed tuples, with the reads of its state
+    decode_ms: float = 0.0  # time decoding blobs and making tuples; bolts only
+    execute_ms: float = 0.0  # time in which a bolt executed tuples, with the reads of its state, and what it sent
+    encode_ms: float = 0.0  # time in which emitted tuples were grouped and encoded; of a bolt, part of other times
     aligned_ms: float = 0.0  # from its beginning until a bolt had all its input and PREPARE
     prepare_ms: float = 0.0  # time staging state or writing an outbox file
     stage_ms: float = 0.0  # time in which the store staged updates, also before PREPARE
@@ -108,6 +110,11 @@ class TaskReport:
     @property
     def component(self) -> str:
         return self.task[0]
+
+    @property
+    def busy_ms(self) -> float:
+        """The time in which a bolt's task has worked, in ms, without its waits."""
+        return self.decode_ms + self.execute_ms + self.prepare_ms
 
 
 def reported_error(plan: ExecutionPlan, at: float, text: str) -> ReportedError:

@@ -58,7 +58,7 @@ class RunCollector(Collector):
         for told in SpoutFigure:
             of_spouts = [((spout,), each[told]) for spout, each in figures.spouts.items()]
             yield families.counter(told.metric, told.text, of_spouts, ["spout"])
-        text = "Share of the last 10 minutes in which the task executed tuples: Storm's capacity."
+        text = "Share of the last 10 minutes in which the task worked, and did not wait."
         capacities = [
             ((each.task[0], str(each.task[1])), each.capacity) for each in run.figures.tasks_over(TEN_MINUTES)
         ]

@@ -42,8 +42,17 @@ class Figure(Declared):
     # Without tracking, only tuples that the bolt reported as failed.
     FAILED = "tuples_failed", "failed_tuples", "Tuples that failed in the task."
     ERRORS = "errors_reported", "reported_errors", "Errors that the task reported, those of failed tuples included."
-    EXECUTE_MS = "execute_ms", "execute_seconds", "Time in which the task executed tuples and read its state.", 0.001
+    EXECUTE_MS = (
+        "execute_ms",
+        "execute_seconds",
+        "Time in which the task executed tuples, read its state, and sent what it emitted.",
+        0.001,
+    )
     SOURCE_MS = ("source_ms",)
+    BUSY_MS = "busy_ms", "busy_seconds", "Time in which the task of a bolt worked, and did not wait.", 0.001
+    DECODE_MS = "decode_ms", "decode_seconds", "Time in which the task decoded what it received.", 0.001
+    ENCODE_MS = "encode_ms", "encode_seconds", "Time in which the task grouped and encoded what it sent.", 0.001
+    READ_MS = "outcome.counters.read_ms", "state_read_seconds", "Time in which the task read from the store.", 0.001
     PREPARE_MS = "prepare_ms", "prepare_seconds", "Time in which the task staged its state or outbox.", 0.001
     STAGE_MS = "stage_ms", "stage_seconds", "Time in which the store staged updates of the task.", 0.001
     SEAL_MS = "seal_ms", "seal_seconds", "Time in which the store sealed what the task had staged.", 0.001
@@ -89,8 +98,11 @@ class TaskFigures:
 
     @property
     def capacity(self) -> float:
-        """Storm's capacity: executed * execute latency / window, so 1.0 for a task that does nothing else."""
-        return self[Figure.EXECUTE_MS] / (self.seconds * 1000)
+        """The share of the window in which the task worked, so 1.0 for a task that never waits.
+
+        Storm's counts only the time of executes.
+        """
+        return self[Figure.BUSY_MS] / (self.seconds * 1000)
 
 
 class TaskTables:

@@ -27,7 +27,7 @@ SORTS: Mapping[str, Figure | None] = {
     "executed": Figure.EXECUTED,
     "emitted": Figure.EMITTED,
     "failed": Figure.FAILED,
-    "capacity": Figure.EXECUTE_MS,
+    "capacity": Figure.BUSY_MS,
     "keysStaged": Figure.KEYS_STAGED,
     "bytesStaged": Figure.BYTES_STAGED,
 }

@@ -31,7 +31,7 @@ from anchorbolt.ui.model.text import decimal, encoded, pretty_seconds, pretty_wi
 DEFAULT_WINDOW = ALL_TIME
 """As in Storm."""
 
-_SHOWN = {figure: figure.name.lower() for figure in Figure if figure not in (Figure.ACKED, Figure.SOURCE_MS)}
+_SHOWN = {figure: figure.name.lower() for figure in Figure if figure is not Figure.ACKED}
 
 
 def summary(seen: Observation) -> Summary:

@@ -56,7 +56,17 @@ function all({ route, data }) {
       ["Staged", (each) => (!each.stateful ? "" : data.isLive ? `${number(each.keysStaged)} keys` : "–"), true],
       ["Last error", error, "wide"],
     ], data.bolts, "Bolts"),
-    h("p", { class: "quiet" }, "Capacity is that of the busiest task: the share of the window in which it executes. Skew is how many times the busiest task's tuples exceed the mean.")),
+    h("p", { class: "quiet" }, "Capacity is that of the busiest task: the share of the window in which it works. Skew is how many times the busiest task's tuples exceed the mean.")),
+    data.isLive && card("Where the time goes", table([
+      ["Id", name],
+      ["Source", (each) => ms(each.sourceMs), true],
+      ["Decode", (each) => ms(each.decodeMs), true],
+      ["Execute", (each) => ms(Math.max(0, each.busyMs - each.decodeMs - each.readMs - each.encodeMs - each.stageMs - each.sealMs)), true],
+      ["State", (each) => ms(each.readMs), true],
+      ["Encode", (each) => ms(each.encodeMs), true],
+      ["Stage", (each) => ms(each.stageMs + each.sealMs), true],
+    ], [...data.spouts, ...data.bolts], "Where the time goes"),
+    h("p", { class: "quiet" }, "The time of all tasks together. Execute is the bolt's own code; state is reads from the store; encode is grouping and encoding what it sends.")),
     Object.values(data.storeMs).some((each) => each.count) && card("Store", table([
       ["Call", ([operation]) => operation],
       ["Calls", ([, each]) => number(each.count), true],
