@@ -211,10 +211,10 @@ class Display:
 
     def show(self, profile: Profile) -> None:
         """Print where the time went. The progress must have ended."""
-        titles = ("tuples", "source", "decode", "execute", "state", "encode", "stage", "all", "µs a tuple")
-        table = Table("seconds of all tasks", *titles, box=SIMPLE_HEAD)
+        titles = ("tuples", "source", "decode", "execute", "state", "encode", "stage", "all", "µs/tuple")
+        table = Table("seconds", *titles, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
         for column in table.columns[1:]:
-            column.justify = "right"
+            column.justify, column.no_wrap = "right", True
         for each in profile.components:
             parts = (*each[2:], each.total_ms)
             a_tuple = f"{1000 * each.total_ms / each.tuples:,.2f}" if each.tuples else ""

@@ -18,6 +18,8 @@ LOG_TOPOLOGY_VARIABLE = "ANCHORBOLT_LOG_TOPOLOGY"
 """Environment variable of a worker that logs events: the topology's name, for the field of each event."""
 
 
+_SWITCH_S = 0.0005
+
 _is_set_up = False
 
 
@@ -35,6 +37,9 @@ def set_up_process() -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
+        # Arrow and NumPy release the interpreter lock some ten times for a blob. While another thread of the process
+        # works, such as a spout's, each time costs this long: with Python's 5 ms, 0.6 us a tuple.
+        sys.setswitchinterval(_SWITCH_S)
         _is_set_up = True
 
 
