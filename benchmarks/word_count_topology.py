@@ -4,18 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.bolts import (
-    ArrowOutputCollector,
-    BaseArrowBolt,
-    BaseBasicBolt,
-    BaseStatefulArrowBolt,
-    BaseStatefulBolt,
-    ParquetSink,
-)
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, ParquetSink
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends import KeyValueState
@@ -27,7 +18,7 @@ from anchorbolt.topology.graph import Topology
 from anchorbolt.transactional import FilesTransactionalSpout, TransactionalTopologyBuilder
 from benchmarks.workloads import TASKS, Output, Workload
 
-__all__ = ["count_in", "vectorised_word_count_of_files", "word_count", "word_count_of_files"]
+__all__ = ["count_in", "set_output", "word_count", "word_count_of_files"]
 
 
 def word_count(workload: Workload, text: Path, out: Path) -> Topology:
@@ -62,17 +53,6 @@ def word_count_of_files(workload: Workload, text: Path, out: Path) -> Topology:
     return builder.build_topology()
 
 
-def vectorised_word_count_of_files(workload: Workload, text: Path, out: Path) -> Topology:
-    """Return the same topology with vectorised bolts."""
-    name = f"word-count-{workload.name}"
-    spout = FilesTransactionalSpout(str(text), ["sentence"], take_files=workload.files, take_bytes=None)
-    builder = TransactionalTopologyBuilder(name, "sentences", spout, TASKS)
-    builder.set_bolt("split", SplitBlocks(), workload.split_tasks).shuffle_grouping("sentences")
-    builder.set_committer_bolt("count", CountBlocks(), workload.count_tasks).fields_grouping("split", "word")
-    set_output(builder, workload, out)
-    return builder.build_topology()
-
-
 def count_in(value: Any) -> int:
     """Return the count that a value of the state holds."""
     count: int = value[0] if isinstance(value, list) else value
@@ -84,31 +64,6 @@ def set_output(builder: TopologyBuilder | TransactionalTopologyBuilder, workload
         builder.set_bolt("out", ParquetSink(str(out))).global_grouping("count")
     elif workload.output is Output.DROPPED:
         builder.set_bolt("out", Drop()).global_grouping("count")
-
-
-class SplitBlocks(BaseArrowBolt):
-    """Splits lines into words."""
-
-    def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
-        collector.emit_batch([pc.split_pattern(batch["sentence"], " ").flatten()])
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare(pa.schema([("word", pa.string())]))
-
-
-class CountBlocks(BaseStatefulArrowBolt):
-    """Counts words, and emits the new count of each distinct word of a block."""
-
-    def init_state(self, state: KeyValueState[str, int]) -> None:
-        self.counts = state
-
-    def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
-        distinct = pc.value_counts(batch["word"])
-        words, counts = distinct.field("values"), distinct.field("counts")
-        collector.emit_batch([words, self.counts.add_array(words, counts)])
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare(pa.schema([("word", pa.string()), ("count", pa.int64())]))
 
 
 class SplitBatch(BaseBasicBolt):
