@@ -231,6 +231,21 @@ def test_floats_are_added_in_the_order_of_the_rows(state: KeyValueState[Any, Any
     assert state.add_array(["a"] * 5, pa.array(numbers)).to_pylist() == expected
 
 
+@pytest.mark.parametrize("distinct", [1, 200, 70_000])
+def test_long_columns_have_the_totals_of_a_loop(state: KeyValueState[Any, Any], distinct: int) -> None:
+    choose = np.random.default_rng(1)
+    totals: dict[int, int] = {}
+    for _ in range(2):
+        keys = choose.integers(0, distinct, 2 * distinct + 1000)
+        deltas = choose.integers(-(2**40), 2**40, len(keys))
+        expected = []
+        for key, delta in zip(keys.tolist(), deltas.tolist(), strict=True):
+            totals[key] = totals.get(key, 0) + delta
+            expected.append(totals[key])
+        assert state.add_array(pa.array(keys), deltas).to_pylist() == expected
+    assert state.get_array(list(totals)).to_pylist() == list(totals.values())
+
+
 def test_columns_without_rows_have_results_without_rows(state: KeyValueState[Any, Any]) -> None:
     none = pa.array([], pa.string())
     assert state.add_array(none, pa.array([], pa.float64())).equals(pa.array([], pa.float64()))
