@@ -14,7 +14,7 @@ from anchorbolt.errors import AnchorboltError, UnsupportedValue
 from anchorbolt.state_backends.distinct_keys import DistinctKeys, arrow_of, decoded, listed
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue
 from anchorbolt.state_backends.entry_cache import EntryCache
-from anchorbolt.state_backends.sums import arrow_of_totals, fit_int64, int_totals_of, totals_of
+from anchorbolt.state_backends.sums import arrow_of_totals, can_use_numpy, int_totals_of, totals_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -220,13 +220,12 @@ class BulkAccess(EntryCache, Generic[K, V]):
         import numpy
         import pyarrow
 
-        is_int = deltas.dtype == numpy.int64
-        if distinct.codes is None and (not is_int or fit_int64(before, deltas, 1)):
-            with numpy.errstate(all="ignore"):  # infinities and NaNs, as in Python
-                totals = before + deltas
-            array = pyarrow.array(totals)
-        elif distinct.codes is not None and is_int and fit_int64(before, deltas, len(deltas)):
-            rows, totals = int_totals_of(before, distinct.codes, deltas)
+        if can_use_numpy(before, deltas, distinct.codes):
+            if distinct.codes is None:
+                with numpy.errstate(all="ignore"):  # infinities and NaNs, as in Python
+                    rows = totals = before + deltas
+            else:
+                rows, totals = int_totals_of(before, distinct.codes, deltas)
             array = pyarrow.array(rows)
         else:
             namespace = self._encoding.namespace

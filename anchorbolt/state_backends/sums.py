@@ -55,8 +55,14 @@ def totals_of(
     return rows, totals
 
 
-def fit_int64(before: Numbers, deltas: Numbers, most: int) -> bool:
-    """Return whether no value plus any `most` deltas can leave 64 bits."""
+def can_use_numpy(before: Numbers, deltas: Numbers, codes: Numbers | None) -> bool:
+    """Return whether NumPy's sums are those of Python: to the bit for floats, and within 64 bits for ints."""
+    if deltas.dtype.kind == "f":
+        import numpy
+
+        # Of two NaNs, NumPy keeps the bits of either.
+        return codes is None and not bool((numpy.isnan(before) & numpy.isnan(deltas)).any())
+    most = 1 if codes is None else len(deltas)
     of_values, of_deltas = (max(int(numbers.max()), -int(numbers.min())) for numbers in (before, deltas))
     return of_values + most * of_deltas <= _LARGEST_INT64
 

@@ -231,6 +231,15 @@ def test_floats_are_added_in_the_order_of_the_rows(state: KeyValueState[Any, Any
     assert state.add_array(["a"] * 5, pa.array(numbers)).to_pylist() == expected
 
 
+@pytest.mark.parametrize("keys", [1, 17])
+def test_the_bits_of_a_nan_are_those_of_pythons_sum(state: KeyValueState[Any, Any], keys: int) -> None:
+    first, second = struct.unpack("2d", struct.pack("2Q", 0x7FF8000000000001, 0xFFF8000000000002))
+    names = [str(number) for number in range(keys)]
+    state.add_array(names, [first] * keys)
+    assert set(map(bits, state.add_array(names, [second] * keys).to_pylist())) == {bits(first + second)}
+    assert {bits(state[name]) for name in names} == {bits(first + second)}
+
+
 @pytest.mark.parametrize("distinct", [1, 200, 70_000])
 def test_long_columns_have_the_totals_of_a_loop(state: KeyValueState[Any, Any], distinct: int) -> None:
     choose = np.random.default_rng(1)
