@@ -56,12 +56,12 @@ def totals_of(
 
 
 def can_use_numpy(before: Numbers, deltas: Numbers, codes: Numbers | None) -> bool:
-    """Return whether NumPy's sums are those of Python: to the bit for floats, and within 64 bits for ints."""
-    if deltas.dtype.kind == "f":
-        import numpy
+    """Return whether NumPy's sums are those of Python: to the bit for floats, and within 64 bits for ints.
 
-        # Of two NaNs, NumPy keeps the bits of either.
-        return codes is None and not bool((numpy.isnan(before) & numpy.isnan(deltas)).any())
+    Which NaN two NaNs make is open, also in Python, where it depends on whether the interpreter has specialised the sum.
+    """
+    if deltas.dtype.kind == "f":
+        return codes is None
     most = 1 if codes is None else len(deltas)
     of_values, of_deltas = (max(int(numbers.max()), -int(numbers.min())) for numbers in (before, deltas))
     return of_values + most * of_deltas <= _LARGEST_INT64
