@@ -58,7 +58,7 @@ def totals_of(
 def can_use_numpy(before: Numbers, deltas: Numbers, codes: Numbers | None) -> bool:
     """Return whether NumPy's sums are those of Python: to the bit for floats, and within 64 bits for ints.
 
-    Which NaN two NaNs make is open, also in Python, where it depends on whether the interpreter has specialised the sum.
+    Which NaN two NaNs make is open. In Python, it depends on whether the interpreter has specialised the sum.
     """
     if deltas.dtype.kind == "f":
         return codes is None
