@@ -14,7 +14,7 @@ from anchorbolt.errors import AnchorboltError, UnsupportedValue
 from anchorbolt.state_backends.distinct_keys import DistinctKeys, arrow_of, decoded, listed
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue
 from anchorbolt.state_backends.entry_cache import EntryCache
-from anchorbolt.state_backends.sums import LARGEST_INT64, arrow_of_totals, totals_of
+from anchorbolt.state_backends.sums import arrow_of_totals, can_use_numpy, int_totals_of, totals_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -220,18 +220,17 @@ class BulkAccess(EntryCache, Generic[K, V]):
         import numpy
         import pyarrow
 
-        may_overflow = False
-        if deltas.dtype == numpy.int64:
-            largest = sum(max(int(numbers.max()), -int(numbers.min())) for numbers in (before, deltas))
-            may_overflow = largest > LARGEST_INT64
-        if distinct.codes is None and not may_overflow:
-            with numpy.errstate(all="ignore"):  # infinities and NaNs, as in Python
-                totals = before + deltas
-            array = pyarrow.array(totals)
+        if can_use_numpy(before, deltas, distinct.codes):
+            if distinct.codes is None:
+                with numpy.errstate(all="ignore"):  # infinities and NaNs, as in Python
+                    rows = totals = before + deltas
+            else:
+                rows, totals = int_totals_of(before, distinct.codes, deltas)
+            array = pyarrow.array(rows)
         else:
             namespace = self._encoding.namespace
-            rows, of_keys = totals_of(namespace, distinct, before.tolist(), deltas.tolist())
-            array = arrow_of_totals(namespace, distinct, rows, deltas)
+            of_rows, of_keys = totals_of(namespace, distinct, before.tolist(), deltas.tolist())
+            array = arrow_of_totals(namespace, distinct, of_rows, deltas)
             totals = numpy.array(of_keys, deltas.dtype)
         self._update_column(distinct.keys, slots, totals)
         return array

@@ -14,7 +14,9 @@ from anchorbolt.util.plain import plain
 if TYPE_CHECKING:
     import pyarrow
 
-LARGEST_INT64 = (1 << 63) - 1
+    from anchorbolt.state_backends.number_column import Numbers
+
+_LARGEST_INT64 = (1 << 63) - 1
 
 _NUMBERS = frozenset({int, float, Decimal, complex})  # a bool is not a number here, as it is not an int among keys
 
@@ -53,6 +55,34 @@ def totals_of(
     return rows, totals
 
 
+def can_use_numpy(before: Numbers, deltas: Numbers, codes: Numbers | None) -> bool:
+    """Return whether NumPy's sums are those of Python: to the bit for floats, and within 64 bits for ints.
+
+    Which NaN two NaNs make is open. In Python, it depends on whether the interpreter has specialised the sum.
+    """
+    if deltas.dtype.kind == "f":
+        return codes is None
+    most = 1 if codes is None else len(deltas)
+    of_values, of_deltas = (max(int(numbers.max()), -int(numbers.min())) for numbers in (before, deltas))
+    return of_values + most * of_deltas <= _LARGEST_INT64
+
+
+def int_totals_of(before: Numbers, codes: Numbers, deltas: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the new value after each row, and the new value of each key. No sum of these ints may leave 64 bits."""
+    import numpy
+
+    # NumPy sorts 16 bits by their digits: five times as fast.
+    order = numpy.argsort(codes.astype(numpy.uint16) if len(before) <= 1 << 16 else codes, kind="stable")
+    by_key = codes[order]
+    sums = numpy.cumsum(deltas[order])
+    last = numpy.flatnonzero(numpy.append(by_key[1:] != by_key[:-1], True))  # of each key, all of which have rows
+    of_earlier_keys = numpy.concatenate([[0], sums[last[:-1]]])
+    sums += (before - of_earlier_keys)[by_key]
+    rows = numpy.empty_like(sums)
+    rows[order] = sums
+    return rows, sums[last]
+
+
 def arrow_of_totals(namespace: str, distinct: DistinctKeys, rows: list[Any], deltas: Any) -> pyarrow.Array:
     """Return the new value after each row as Arrow: int64 or float64, or a type that Arrow infers for Decimals."""
     import pyarrow
@@ -65,7 +95,7 @@ def arrow_of_totals(namespace: str, distinct: DistinctKeys, rows: list[Any], del
     try:
         return pyarrow.array(rows, pyarrow.int64())
     except (pyarrow.ArrowException, OverflowError) as error:
-        row = next(row for row, total in enumerate(rows) if not -LARGEST_INT64 - 1 <= total <= LARGEST_INT64)
+        row = next(row for row, total in enumerate(rows) if not -_LARGEST_INT64 - 1 <= total <= _LARGEST_INT64)
         raise UnsupportedValue(
             f"state {namespace!r}: {rows[row]}, the new value of key {shortened(distinct.key_of(row))}, does not fit "
             "the 64 bits of Arrow's integers. Call add for each key: it adds ints of any size."
