@@ -36,7 +36,7 @@ from benchmarks.flink_side import FlinkSide
 from benchmarks.processes import RemoteContestant, SideProcess
 from benchmarks.rounds import Case, Result, compare
 from benchmarks.spark_side import JvmSide, PandasSide, SparkSide
-from benchmarks.workloads import TASKS, WORKLOADS
+from benchmarks.workloads import LARGE, TASKS, WORKLOADS
 from benchmarks.zipf_text import ZipfText
 from tests.support.stores import store_of
 
@@ -61,15 +61,7 @@ _COMPARED = (FilesOnRedis, FilesOnSqlite, BlocksOnRedis)
 _BYTEWAX: tuple[ContestantKind, ...] = (BytewaxSide, BytewaxBatchesSide)
 _PEERS: tuple[ContestantKind, ...] = (SparkSide, PandasSide, JvmSide, *_BYTEWAX, FlinkSide)
 
-_SHORT_SIDES: tuple[ContestantKind, ...] = (
-    JobsOnSqlite,
-    FilesOnSqlite,
-    FilesOnRedis,
-    BlocksOnRedis,
-    JvmSide,
-    BytewaxSide,
-)
-_SHORT = {"1m": (SparkSide, *_SHORT_SIDES), "100k": _SHORT_SIDES}
+_SHORT: tuple[ContestantKind, ...] = (JobsOnSqlite, FilesOnSqlite, FilesOnRedis, BlocksOnRedis, JvmSide, BytewaxSide)
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -93,14 +85,14 @@ def main(
     / "word-count.json",
 ) -> None:
     """Measure words/s, and milliseconds of an almost empty wave."""
-    known = list(_SHORT) if short else [each.name for each in WORKLOADS]
+    known = [each.name for each in WORKLOADS if not short or each.name in LARGE]
     _refuse_unknown("workload", workload or (), known)
     _refuse_unknown("side", side or (), [kind.name for kind in (*_OURS, *_PEERS)])
     console = Console(width=132)
     progress = Console(stderr=True)
 
     def takes_part(kind: ContestantKind, name: str) -> bool:
-        is_asked_for = kind.name in side if side else not short or kind in _SHORT[name]
+        is_asked_for = kind.name in side if side else not short or kind in _SHORT
         return name in kind.works_on and (is_asked_for or kind in _BEFORE)
 
     kinds = [*_installed(progress), *(_BEFORE if before else ())]
