@@ -17,6 +17,7 @@ def main(
     store: Annotated[str, typer.Option(help="Where the state is: redis (that of the stream), or sqlite.")] = "redis",
     unstable: Annotated[bool, typer.Option(help="With message ids that are not stable.")] = False,
     late: Annotated[bool, typer.Option(help="With a bolt that acks late.")] = False,
+    vectorised: Annotated[bool, typer.Option(help="With vectorised bolts.")] = False,
     keep: Annotated[bool, typer.Option(help="Keep the logs, also where nothing is wrong.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds after which the run counts as hanging.")] = 3600.0,
 ) -> None:
@@ -27,7 +28,7 @@ def main(
         # A pair that counted, and of which only one half was acked, would wait for ever for the other.
         raise typer.BadParameter("pairs need stable ids")
     planned = plan(seed, kills, messages, stops)
-    wanted = Wanted(seed, messages, planned, store, late, stable=not unstable, timeout_s=timeout)
+    wanted = Wanted(seed, messages, planned, store, late, stable=not unstable, timeout_s=timeout, vectorised=vectorised)
     run_campaign(lambda home, say: Run(home, wanted, say).run(), keep=keep)
 
 

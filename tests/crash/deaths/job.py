@@ -24,6 +24,7 @@ from anchorbolt.spouts import RedisStreamsSpout
 from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import BasicBolt, StatefulBolt
+from tests.engine.vectorised.jobs import CountBlocks, SplitBlocks
 from tests.servers.redis_server import RedisServer
 from tests.support.process_memory import java_below, memory_mb, worker_mb
 
@@ -72,8 +73,20 @@ class Pairs(StatefulBolt):
         self.collector.ack(tup)
 
 
+class SplitTexts(SplitBlocks):
+    """`Split`, vectorised."""
+
+    field = "text"
+
+
 def job_conf(
-    server: RedisServer, *, late: bool = False, stable: bool = True, batch: int = 1000, spout_tasks: int = TASKS
+    server: RedisServer,
+    *,
+    late: bool = False,
+    stable: bool = True,
+    vectorised: bool = False,
+    batch: int = 1000,
+    spout_tasks: int = TASKS,
 ) -> dict[str, Any]:
     """Return what the job finds in its configuration.
 
@@ -81,11 +94,13 @@ def job_conf(
         server: The server of the stream.
         late: Whether messages are acked late.
         stable: Whether the spout says that its ids are stable.
+        vectorised: Whether bolts that can be are vectorised.
         batch: How many messages a task of the spout reads at one time.
         spout_tasks: How many tasks the spout has. It may change from start to start.
     """
     place = {"host": server.host, "port": server.port}
-    return {OWN: {**place, "late": late, "stable": stable, "batch": batch, "spout_tasks": spout_tasks}}
+    kinds = {"late": late, "stable": stable, "vectorised": vectorised}
+    return {OWN: {**place, **kinds, "batch": batch, "spout_tasks": spout_tasks}}
 
 
 def topology(conf: Mapping[str, Any]) -> Topology:
@@ -96,8 +111,10 @@ def topology(conf: Mapping[str, Any]) -> Topology:
     if own["late"]:
         builder.set_bolt("words", Pairs(), TASKS).fields_grouping("messages", "pair")
     else:
-        builder.set_bolt("words", Split(), TASKS).shuffle_grouping("messages")
-    builder.set_bolt("count", StatefulBolt(), TASKS).fields_grouping("words", "word")
+        split = SplitTexts() if own["vectorised"] else Split()
+        builder.set_bolt("words", split, TASKS).shuffle_grouping("messages")
+    count = CountBlocks() if own["vectorised"] else StatefulBolt()
+    builder.set_bolt("count", count, TASKS).fields_grouping("words", "word")
     return builder.create_topology(NAME)
 
 

@@ -46,6 +46,7 @@ class Wanted:
     stable: bool = True
     conf: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 3600.0
+    vectorised: bool = False
 
 
 class Run:
@@ -138,10 +139,10 @@ class Run:
         """Return the configuration that may differ from start to start; where trees stay open, it does."""
         wanted = self._wanted
         if not wanted.late:
-            return job_conf(self._server, stable=wanted.stable)
+            return job_conf(self._server, stable=wanted.stable, vectorised=wanted.vectorised)
         tasks, ackers = self._random.randint(1, 3), self._random.randint(1, 3)
         self._say(f"start {self._report.starts} with {tasks} tasks of the spout and {ackers} ackers")
-        own = job_conf(self._server, late=True, stable=wanted.stable, spout_tasks=tasks)
+        own = job_conf(self._server, late=True, stable=wanted.stable, vectorised=wanted.vectorised, spout_tasks=tasks)
         return {**own, "topology.acker.executors": ackers}
 
     def _wait_for(self, kill: Kill) -> bool:

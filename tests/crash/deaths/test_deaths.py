@@ -34,12 +34,18 @@ def test_a_worker_redis_and_a_driver_die(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("store", "late", "stable"),
-    [("redis", True, True), ("sqlite", False, True), ("redis", False, False)],
-    ids=["late acks", "state in SQLite", "unstable ids"],
+    ("store", "late", "stable", "vectorised"),
+    [
+        ("redis", True, True, False),
+        ("sqlite", False, True, False),
+        ("redis", False, False, False),
+        ("sqlite", False, True, True),
+    ],
+    ids=["late acks", "state in SQLite", "unstable ids", "vectorised"],
 )
-def test_many_die_one_after_the_other(tmp_path: Path, store: str, late: bool, stable: bool) -> None:
-    report = run(tmp_path, Wanted(2, 40_000, plan(2, 8, 40_000), store, late, stable))
+def test_many_die_one_after_the_other(tmp_path: Path, store: str, late: bool, stable: bool, vectorised: bool) -> None:
+    wanted = Wanted(2, 40_000, plan(2, 8, 40_000), store, late, stable, vectorised=vectorised)
+    report = run(tmp_path, wanted)
     assert report.killed.total() > 4, "the others come too late on a fast machine"
 
 

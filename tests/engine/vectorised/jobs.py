@@ -41,9 +41,11 @@ class SplitRows(Declares, BaseBasicBolt):
 class SplitBlocks(Declares, BaseArrowBolt):
     """The same."""
 
+    field = "sentence"
+
     def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
-        refuse(batch["sentence"].to_pylist())
-        words = pc.split_pattern(batch["sentence"], " ")
+        refuse(batch[self.field].to_pylist())
+        words = pc.split_pattern(batch[self.field], " ")
         collector.emit_batch([words.flatten()], parents=pc.list_parent_indices(words))
 
 
