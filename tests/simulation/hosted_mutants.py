@@ -19,9 +19,12 @@ a lost worker is waited for
 acks of a lost worker's messages go to its replacement
     engine.workers.spouts.settle: self.was_lost or _ -> not (acked or failed)
 all messages of an intake are acked although some are not
-    engine.workers.spouts.settle: acked == of_intake -> True
+    engine.workers.spouts.settle: not failed and _ and _ -> not failed
+the messages of an intake are acked although others are
+    engine.workers.spouts.settle: all(map(is_, acked, of_intake)) -> True
 all messages of an intake are acked although some fail
-    engine.workers.spouts.settle: not failed and acked == of_intake -> acked == of_intake
+    engine.workers.spouts.settle: not failed and _ and _
+    -> len(acked) == len(of_intake) and all(map(is_, acked, of_intake))
 acks that a lost worker has not made count as those of its replacement
     engine.workers.spouts.RemoteHost.lose: self._unsettled.clear() -> pass
 a replacement's acks are counted from those of a lost worker
@@ -130,6 +133,10 @@ a dead letter has tuples of another intake
     engine.workers.hosted_spouts.obey: number == host.number -> True
 acks are never forgotten
     engine.workers.spouts.ask: self._spouts.confirm() -> pass
+the messages of an intake are acked although others are, with ids that Python calls equal
+    engine.workers.spouts.settle: all(map(is_, acked, of_intake)) -> acked == of_intake
+messages are acked one by one although they are all of an intake
+    engine.workers.spouts.settle: None if is_all else acked -> acked
 a replacement drops what a lost worker had
     engine.workers.spouts._drop_known: not self.was_lost -> True
 a replacement fails what a lost worker emitted

@@ -11,6 +11,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from functools import partial
+from operator import is_
 from typing import Any
 
 from anchorbolt.checkpoint.ports import TaskKey
@@ -217,7 +218,8 @@ class RemoteHost:
                 return  # the worker is gone that knew the messages
             self._unsettled.append(acked)
             of_intake = [msg_id for chunk in self._intake for msg_id in chunk.tracked_ids]
-            is_all = not failed and acked == of_intake
+            # Compare objects: Python calls ids of two messages equal, such as `("x", 1)` and `("x", True)`.
+            is_all = not failed and len(acked) == len(of_intake) and all(map(is_, acked, of_intake))
             self._order(Order.SETTLE, None if is_all else acked, [message.msg_id for message in failed])
 
     def forget(self, msg_ids: Sequence[Any]) -> None:

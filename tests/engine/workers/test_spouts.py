@@ -53,6 +53,7 @@ class PlayedFleet:
         self.changed = Answering()
         self.spouts: WorkerSpouts | None = None
         self.orders: list[tuple[Order, tuple[Any, ...]]] = []
+        self.msg_ids: Sequence[Any] = range(len(WORDS))  # of the tuples that wait
 
     def has(self, slot: int) -> bool:
         return True
@@ -61,7 +62,7 @@ class PlayedFleet:
         order, task, arguments = pickle.loads(frame.payload)  # noqa: S301 - made here
         self.orders.append((order, arguments))
         if order is Order.TAKE:
-            intake = arguments[0], [("default", 1, 0.0, [number]) for number in range(len(WORDS))]
+            intake = arguments[0], [("default", 1, 0.0, [msg_id]) for msg_id in self.msg_ids]
             self.changed.answers.append(partial(self._say, Said(task, Status(), intake=intake), slot))
         elif order is Order.FETCH:
             fetched = *arguments, pack([[WORDS[arguments[1]]]])
@@ -210,6 +211,34 @@ def test_acks_are_forgotten_when_two_waves_have_begun_since_the_source_has_them(
     assert known.acked == msg_ids
     host.ask()
     assert known.acked == []
+
+
+def settled(fleet: PlayedFleet, host: RemoteHost, known: Redelivery, acked: Sequence[Any]) -> tuple[Any, ...]:
+    """Let a wave ack messages; return the arguments of the order to the worker."""
+    told = known.settle([*AckedMessages.parts_of("in", acked)], [])
+    host.settle(told[0].acked, [])
+    order, arguments = fleet.orders[-1]
+    assert order is Order.SETTLE
+    return arguments
+
+
+def test_a_wave_that_acks_its_whole_intake_does_not_send_the_ids_back(
+    fleet: PlayedFleet, host: RemoteHost, known: Redelivery
+) -> None:
+    fleet.msg_ids = [("x", number) for number in range(len(WORDS))]
+    host.ask()
+    assert settled(fleet, host, known, [msg_id for chunk in host.take() for msg_id in chunk.msg_ids]) == (None, [])
+
+
+@pytest.mark.parametrize(("earlier", "of_intake"), [(("x", 1), ("x", True)), (1, 1.0), (0, False)])
+def test_the_ack_of_an_earlier_message_is_not_that_of_the_intake_whose_id_python_calls_equal(
+    fleet: PlayedFleet, host: RemoteHost, known: Redelivery, earlier: Any, of_intake: Any
+) -> None:
+    for msg_id in (earlier, of_intake):  # both trees stay open
+        fleet.msg_ids = [msg_id]
+        host.ask()
+        assert len(host.take()) == 1
+    assert repr(settled(fleet, host, known, [earlier])) == repr(([earlier], []))
 
 
 def lost(fleet: PlayedFleet, host: RemoteHost, known: Redelivery) -> None:
