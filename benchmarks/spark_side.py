@@ -135,7 +135,7 @@ class PandasSide(SparkSide):
     """Spark's `transformWithStateInPandas` as a contestant."""
 
     name = "transformWithStateInPandas"
-    works_on = LARGE
+    works_on = frozenset({"1m"})  # it makes a data frame of each word of a batch, so large batches are its best
 
     def _counts(self) -> DataFrame:
         return self._words().transformWithStateInPandas(CountOfWordInPandas(), _OUTPUT, "Append", "None")
