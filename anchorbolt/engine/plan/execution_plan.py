@@ -2,6 +2,7 @@
 
 import copy
 import secrets
+import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,6 +34,8 @@ from anchorbolt.topology.graph import Topology
 from anchorbolt.topology.validation import check_picklable
 from anchorbolt.tracking.stored_trees import TREE_HEADER
 from anchorbolt.transactional.batches.hand_off import HandOffs, Unpickler
+
+_one_imports = threading.RLock()
 
 
 class ExecutionPlan:
@@ -171,7 +174,7 @@ class ExecutionPlan:
         return data
 
     def unpickle_bolt(self, component: str) -> Bolt:
-        bolt: Bolt = Unpickler(self._pickled[component]).load()
+        bolt: Bolt = self._unpickled(component)
         if isinstance(bolt, DataFrameSink):
             bolt.locations = self.locations
         return bolt
@@ -192,14 +195,19 @@ class ExecutionPlan:
 
     def unpickle_spout(self) -> BatchSpout:
         """Return a copy of a transactional topology's spout."""
-        spout: BatchSpout = Unpickler(self._pickled[self.wiring.batch_spout]).load()
+        spout: BatchSpout = self._unpickled(self.wiring.batch_spout)
         return spout
+
+    def _unpickled(self, component: str) -> Any:
+        # Two threads that import modules which need each other can both get one that is not complete.
+        with _one_imports:
+            return Unpickler(self._pickled[component]).load()
 
     def copy_spout(self, component: str) -> BaseRichSpout:
         """Return a copy of a rich spout for a task. On the driver, its class is the job's own class, not a copy."""
         graph: Topology | None = getattr(self, "graph", None)
         if graph is None:
-            in_worker: BaseRichSpout = Unpickler(self._pickled[component]).load()
+            in_worker: BaseRichSpout = self._unpickled(component)
             return in_worker
         spout = graph.spouts[component].spout
         assert isinstance(spout, BaseRichSpout)
