@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -45,6 +45,9 @@ class OutputCollector:
 
     most_bytes = 4 << 20
     """About so many bytes of rows make a buffer full. Set by the engine."""
+
+    unread: Collection[str] = ()
+    """The streams that no bolt takes: their tuples are counted only. Set by the engine."""
 
     def __init__(
         self,
@@ -267,9 +270,10 @@ class OutputCollector:
             buffer.tasks += map(_FIRST, buffer)
             rows = list(map(_SECOND, buffer))
         self._check_width(rows, stream)
-        buffer.bytes += estimated_bytes(rows)
-        for position, column in enumerate(buffer.columns):
-            column += map(itemgetter(position), rows)
+        if stream not in self.unread:
+            buffer.bytes += estimated_bytes(rows)
+            for position, column in enumerate(buffer.columns):
+                column += map(itemgetter(position), rows)
         buffer.size += len(rows)
         buffer.clear()
 

@@ -6,7 +6,7 @@
 
 import sys
 from collections.abc import Container, Iterable
-from itertools import islice
+from itertools import filterfalse, islice
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
@@ -93,7 +93,7 @@ class EntryCache(AttemptView, State):
         """
         cache = self._cache
         distinct = keys if isinstance(keys, (dict, set)) else None
-        unknown = keys if distinct is None else [key for key in distinct if key not in cache]
+        unknown = keys if distinct is None else filterfalse(cache.__contains__, distinct)
         cache_keys = dict.fromkeys(map(self._cache_key_or_none, unknown))
         column = self._column or ()
         missing = [key for key in cache_keys if key not in cache and key not in column and key != _NOT_A_KEY]

@@ -50,6 +50,11 @@ class Emitter:
         self._checks: dict[str, RowChecks] = {}  # by stream, for rounds that check
         self.begin("")
 
+    @property
+    def unread(self) -> frozenset[str]:
+        """The declared streams that no bolt takes."""
+        return frozenset(self._plan.wiring.streams.get(self._source[0], ())).difference(self._edges)
+
     def begin(self, attempt: str) -> None:
         """Start a round under a new attempt."""
         self._attempt = attempt
@@ -85,6 +90,8 @@ class Emitter:
         edges = self._edges.get(stream, ())
         self._check_receivers(stream, edges, tasks)
         declared = self._plan.wiring.streams[self._source[0]][stream]
+        if not edges:
+            return self._next_capacity(stream, size, 0)
         columns = list(columns) if declared.schema is None else typed(self._source[0], stream, declared.schema, columns)
         for edge in edges:
             sent = [as_arrow_if_plain(column) for column in columns] if edge.takes_columns else columns

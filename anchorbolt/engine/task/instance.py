@@ -78,6 +78,7 @@ class Instance:
         self.attempt, self._position = "", None
         self.fence, self.txid = current.fence, current.txid
         self.collector.most_bytes = plan.settings.most_buffer_bytes
+        self.collector.unread = self.emitter.unread
         self.collector.begin(self.emitter.check if current.checks else None)
         self.emitter.begin(attempt)
         if self.tracker is not None:
