@@ -67,6 +67,9 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         kind: type = type(key)
         cache, dirty = self._cache, self._dirty
         if kind is str or kind is int:
+            if key in dirty and type(value) is int and -SMALL_INT < value < self._small_int:  # type: ignore[operator]
+                cache[key] = value
+                return
             cache_key = key if key in cache else self._key_outside_column(key)
         else:
             cache_key = self._cache_key(key)
