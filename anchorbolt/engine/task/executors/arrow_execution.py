@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from anchorbolt.bolts.arrow import ArrowOutputCollector, BaseArrowBolt
 from anchorbolt.bolts.base import FailedException, ReportedFailedException
 from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.engine.task.executors.tracked_execution import ISOLATED, reason_of
 from anchorbolt.errors import StateError, UnsupportedValue
 from anchorbolt.streams.columns import as_arrow
@@ -50,6 +51,7 @@ class ArrowExecution:
         may_isolate: bool,
     ) -> None:
         """Create it; if a round `may_isolate`, a block of several tuples fails there only, tuple by tuple."""
+        self._untracked_fail = isinstance(collector, TrackedOutputCollector) and collector.untracked_fail
         self._bolt = bolt
         self._may_isolate = may_isolate
         self._collector = collector
@@ -70,6 +72,8 @@ class ArrowExecution:
         items = ids = None
         if lineage is not None:
             items, ids = lineage.items(), lineage.ids().tolist()
+        elif self._tracker is not None:
+            items, ids = [()] * batch.size, [0] * batch.size
         self._execute(block, header, items, ids)
 
     def _execute(
@@ -90,9 +94,14 @@ class ArrowExecution:
         if self._tracker is None:
             if self._collector.fail_has_effect:
                 raise failure
-        elif isinstance(failure, StateError) or items is None or ids is None or () in items:
-            raise failure  # the store is to blame, or a tuple cannot be left out
-        elif size == 1 or not (self.isolates or self._may_isolate):
+            return
+        assert items is not None
+        assert ids is not None
+        if isinstance(failure, StateError):
+            raise failure  # the store is to blame
+        if size == 1 or not (self.isolates or self._may_isolate) or not any(items):
+            if () in items and (self._untracked_fail or not isinstance(failure, FailedException)):
+                raise failure  # a tuple cannot be left out
             self._fail(failure, header, items, ids)
         elif not self.isolates:
             raise failure  # so that a round isolates
@@ -100,6 +109,8 @@ class ArrowExecution:
             for start, stop in ((0, size // 2), (size // 2, size)):
                 part = slice(start, stop)
                 self._execute(block.slice(start, stop - start), header, items[part], ids[part])
+            if not self._tracker.failures:
+                raise failure  # no tuple raises alone; what the block did before it raised must not be committed
 
     def _fail(self, error: BaseException, header: StreamHeader, items: Sequence[Item], ids: Sequence[int]) -> None:
         """Fail the trees of all tuples of a block."""
@@ -107,9 +118,8 @@ class ArrowExecution:
         if isinstance(error, ReportedFailedException):
             self._collector.report_error(error)
             self._collector.failures_reported += 1
-        if self._collector.fail_has_effect:
-            for item, id in zip(items, ids, strict=True):
-                self._tracker.fail(TupleHandle(header.receiver, id, item), *reason_of(error, self._tracker))
+        for item, id in zip(items, ids, strict=True):
+            self._tracker.fail(TupleHandle(header.receiver, id, item), *reason_of(error, self._tracker))
 
 
 def _record_batch(batch: TupleBatch) -> pyarrow.RecordBatch:
