@@ -14,7 +14,7 @@ from anchorbolt.streams.arrow_types import wrong_type
 from anchorbolt.streams.calls import Buffer
 from anchorbolt.streams.columns import fitting, taken
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import DEFAULT_STREAM, wrong_stream
+from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration, wrong_stream
 from anchorbolt.streams.tuple import Item, union
 from anchorbolt.util.messages import shortened
 
@@ -122,7 +122,8 @@ class ArrowOutputCollector:
         arrays = self._arrays(columns, stream)
         size = len(arrays[0]) if arrays else 0
         if any(len(array) != size for array in arrays):
-            lengths = ", ".join(f"{name} {len(array):,}" for name, array in zip(declared.names, arrays, strict=True))
+            names = self._names(declared)
+            lengths = ", ".join(f"{name} {len(array):,}" for name, array in zip(names, arrays, strict=True))
             raise self._refusal(f"emitted columns of different lengths to stream {stream!r}: {lengths}.")
         items = self._roots(parents, size, stream)
         start = 0
@@ -149,7 +150,12 @@ class ArrowOutputCollector:
         import pyarrow as pa
 
         declared = self._collector.streams[stream]
-        names = declared.names
+        names = self._names(declared)
+        if isinstance(columns, Mapping | str | bytes) or hasattr(columns, "iloc"):
+            raise self._refusal(
+                f"emitted a {type(columns).__name__} to stream {stream!r}. Emit a list of columns or a RecordBatch: "
+                "pyarrow.RecordBatch.from_pandas(frame, preserve_index=False), or from_pydict(columns)."
+            )
         if isinstance(columns, pa.RecordBatch | pa.Table):
             if tuple(columns.schema.names) != names:
                 raise self._refusal(
@@ -174,6 +180,8 @@ class ArrowOutputCollector:
 
         component = self._collector.component
         try:
+            if isinstance(column, Mapping | str | bytes):
+                raise TypeError("it is not a column. Emit an array or a list")
             if not isinstance(column, pa.Array | pa.ChunkedArray):
                 column = pa.array(column, kind)
             if isinstance(column, pa.ChunkedArray):
@@ -224,6 +232,10 @@ class ArrowOutputCollector:
                 f"tuples: {shortened(parents, 120)}."
             ) from None
         return roots if self._is_tracked and self._items is not None else None
+
+    def _names(self, declared: StreamDeclaration) -> tuple[str, ...]:
+        """Return the fields of the columns to emit, without the one for the attempt."""
+        return declared.fields[self._collector.has_attempt :] if declared.schema is None else declared.names
 
     def _refusal(self, problem: str) -> TopologyError:
         component = self._collector.component

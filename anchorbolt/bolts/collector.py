@@ -46,6 +46,9 @@ class OutputCollector:
     most_bytes = 4 << 20
     """About so many bytes of rows make a buffer full. Set by the engine."""
 
+    has_attempt = False
+    """Whether the first field of each stream is for the attempt of a transactional topology."""
+
     def __init__(
         self,
         component: str,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -97,6 +98,9 @@ REFUSED: dict[str, tuple[Emit, type[Exception], str]] = {
     "parent outside": (lambda to: to.emit_batch([WORDS, COUNTS], parents=[0, 3]), TopologyError, "3 tuples"),
     "negative parent": (lambda to: to.emit_batch([WORDS, COUNTS], parents=[0, -1]), TopologyError, "3 tuples"),
     "no position": (lambda to: to.emit_batch([WORDS, COUNTS], parents=["a", "b"]), TopologyError, "3 tuples"),
+    "one dict": (lambda to: to.emit_batch({"word": WORDS, "count": COUNTS}), TopologyError, "from_pydict"),
+    "a frame": (lambda to: to.emit_batch(pd.DataFrame({"word": WORDS, "count": COUNTS})), TopologyError, "from_pandas"),
+    "text": (lambda to: to.emit_batch(["ab", COUNTS]), UnsupportedValue, "'word'"),
     "mixed": (lambda to: to.emit_batch([WORDS, [1, "a"]]), UnsupportedValue, "'count'"),
     "declared type": (lambda to: to.emit_batch([WORDS, WORDS], stream="typed"), UnsupportedValue, "int64"),
     "nanoseconds": (

@@ -29,8 +29,11 @@ class Block:
         self._batch = batch
 
     def __repr__(self) -> str:
-        [first] = self._batch.part(0, 1).tuples()
-        return f"of {counted(self._batch.size, 'tuple')}, the first: {first!r}"
+        header, first = self._batch.header, self._batch.part(0, 1)
+        fields = header.fields[len(header.fields) - len(first.columns) :]
+        shown = StreamHeader(header.component, header.task, header.stream, fields)
+        [tup] = first._replace(header=shown).tuples()
+        return f"of {counted(self._batch.size, 'tuple')}, the first: {tup!r}"
 
 
 class ArrowExecution:
@@ -66,25 +69,22 @@ class ArrowExecution:
 
     def execute(self, batch: TupleBatch) -> None:
         """Execute a block. Raises any exception of the bolt."""
-        header, lineage = batch.header, batch.lineage
+        lineage = batch.lineage
         self.current = Block(batch)
-        block = _record_batch(batch)
         items = ids = None
         if lineage is not None:
             items, ids = lineage.items(), lineage.ids().tolist()
         elif self._tracker is not None:
             items, ids = [()] * batch.size, [0] * batch.size
-        self._execute(block, header, items, ids)
+        self._execute(batch, items, ids)
 
-    def _execute(
-        self, block: pyarrow.RecordBatch, header: StreamHeader, items: Sequence[Item] | None, ids: Sequence[int] | None
-    ) -> None:
-        size = block.num_rows
+    def _execute(self, batch: TupleBatch, items: Sequence[Item] | None, ids: Sequence[int] | None) -> None:
+        size, header = batch.size, batch.header
         self._arrow.begin_block(size, items, (header.component, header.stream, header.task))
         failing = ISOLATED if self.isolates else FailedException
         failure: BaseException
         try:
-            self._bolt.execute_batch(block, self._arrow)
+            self._bolt.execute_batch(_record_batch(batch), self._arrow)
         except failing as error:
             failure = error
         else:
@@ -108,7 +108,7 @@ class ArrowExecution:
         else:
             for start, stop in ((0, size // 2), (size // 2, size)):
                 part = slice(start, stop)
-                self._execute(block.slice(start, stop - start), header, items[part], ids[part])
+                self._execute(batch.part(start, stop), items[part], ids[part])
             if not self._tracker.failures:
                 raise failure  # no tuple raises alone; what the block did before it raised must not be committed
 
