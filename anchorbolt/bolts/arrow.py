@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.bolts.exact_arrays import exact_array, keeps_values
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.streams.arrow_types import wrong_type
@@ -182,11 +183,16 @@ class ArrowOutputCollector:
         try:
             if isinstance(column, Mapping | str | bytes):
                 raise TypeError("it is not a column. Emit an array or a list")
+            if kind is not None and isinstance(column, list | tuple):
+                column = exact_array(column, kind)
             if not isinstance(column, pa.Array | pa.ChunkedArray):
-                column = pa.array(column, kind)
+                of_objects = getattr(getattr(column, "dtype", None), "kind", "O") == "O"
+                column = pa.array(column, kind if of_objects else None)
             if isinstance(column, pa.ChunkedArray):
                 column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
             if kind is not None and column.type != kind:
+                if not keeps_values(column.type, kind):
+                    raise TypeError(f"cast its {column.type} in the bolt, where you say how")
                 column = column.cast(kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             wanted = "" if kind is None else f" as {kind}"
@@ -203,7 +209,7 @@ class ArrowOutputCollector:
 
     def _roots(self, parents: Any, size: int, stream: str) -> Sequence[Item] | None:
         if parents is None:
-            if self._must_anchor and size:
+            if self._must_anchor and size and self._size:
                 raise self._refusal(
                     f"emitted to stream {stream!r} without parents, in a topology that tracks messages. Pass parents=, "
                     "with the position of its input tuple for each emitted tuple."

@@ -124,6 +124,7 @@ def test_wrong_emits(emit: Emit, kind: type[Exception], hint: str) -> None:
 
 def test_tuples_without_parents_are_refused_if_messages_are_tracked() -> None:
     sent = Sent(must_anchor=True)
+    sent.collector.begin_block(3, None, ("in", "default", 0))
     with pytest.raises(TopologyError, match="parents="):
         sent.collector.emit_batch([WORDS, COUNTS])
     sent.collector.emit_batch([[], []])

@@ -18,6 +18,7 @@ from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import FilesTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import NO_RETRIES, finished
 from tests.engine.vectorised.jobs import COUNTED, COUNTS, SPLITS, counting
+from tests.reliability.jobs import MESSAGES, QueueSpout, forget
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -94,6 +95,25 @@ def test_a_tick_comes_without_a_block_behind_the_blocks_of_its_wave() -> None:
     assert handle.stop(30)
     assert Notes.seen[0] == (("in", "default", 0), ["word"], 1)
     assert set(Notes.seen[1:]) == {"tick"}
+
+
+class Ticking(SPLITS["blocks"]):  # type: ignore[misc]
+    def execute_tick(self, collector: ArrowOutputCollector) -> None:
+        collector.emit_batch([["tick"]])
+
+
+def test_a_tick_has_no_parents_also_in_a_topology_that_tracks_messages() -> None:
+    MESSAGES.append((1, ("a",)))
+    conf = {"topology.tick.tuple.freq.secs": 0.05, **NO_RETRIES}
+    handle = LocalCluster().submit(
+        counting(QueueSpout("sentence"), Ticking(), COUNTS["blocks"]()), conf, until_empty=False
+    )
+    deadline = time.monotonic() + 30
+    while "tick" not in handle.state("count") and time.monotonic() < deadline:
+        assert not handle.await_termination(0.05)
+    assert handle.stop(30)
+    assert handle.state("count")["a"] == 1
+    forget()
 
 
 def test_an_error_names_the_block(caplog: pytest.LogCaptureFixture) -> None:
