@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.bolts.exact_arrays import exact_array, keeps_values
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.streams.arrow_types import wrong_type
 from anchorbolt.streams.calls import Buffer
 from anchorbolt.streams.columns import fitting, taken
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import DEFAULT_STREAM, wrong_stream
+from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration, wrong_stream
 from anchorbolt.streams.tuple import Item, union
 from anchorbolt.util.messages import shortened
 
@@ -122,7 +123,8 @@ class ArrowOutputCollector:
         arrays = self._arrays(columns, stream)
         size = len(arrays[0]) if arrays else 0
         if any(len(array) != size for array in arrays):
-            lengths = ", ".join(f"{name} {len(array):,}" for name, array in zip(declared.names, arrays, strict=True))
+            names = self._names(declared)
+            lengths = ", ".join(f"{name} {len(array):,}" for name, array in zip(names, arrays, strict=True))
             raise self._refusal(f"emitted columns of different lengths to stream {stream!r}: {lengths}.")
         items = self._roots(parents, size, stream)
         start = 0
@@ -149,7 +151,12 @@ class ArrowOutputCollector:
         import pyarrow as pa
 
         declared = self._collector.streams[stream]
-        names = declared.names
+        names = self._names(declared)
+        if isinstance(columns, Mapping | str | bytes) or hasattr(columns, "iloc"):
+            raise self._refusal(
+                f"emitted a {type(columns).__name__} to stream {stream!r}. Emit a list of columns or a RecordBatch: "
+                "pyarrow.RecordBatch.from_pandas(frame, preserve_index=False), or from_pydict(columns)."
+            )
         if isinstance(columns, pa.RecordBatch | pa.Table):
             if tuple(columns.schema.names) != names:
                 raise self._refusal(
@@ -174,11 +181,18 @@ class ArrowOutputCollector:
 
         component = self._collector.component
         try:
+            if isinstance(column, Mapping | str | bytes):
+                raise TypeError("it is not a column. Emit an array or a list")
+            if kind is not None and isinstance(column, list | tuple):
+                column = exact_array(column, kind)
             if not isinstance(column, pa.Array | pa.ChunkedArray):
-                column = pa.array(column, kind)
+                of_objects = getattr(getattr(column, "dtype", None), "kind", "O") == "O"
+                column = pa.array(column, kind if of_objects else None)
             if isinstance(column, pa.ChunkedArray):
                 column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
             if kind is not None and column.type != kind:
+                if not keeps_values(column.type, kind):
+                    raise TypeError(f"cast its {column.type} in the bolt, where you say how")
                 column = column.cast(kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             wanted = "" if kind is None else f" as {kind}"
@@ -195,7 +209,7 @@ class ArrowOutputCollector:
 
     def _roots(self, parents: Any, size: int, stream: str) -> Sequence[Item] | None:
         if parents is None:
-            if self._must_anchor and size:
+            if self._must_anchor and size and self._size:
                 raise self._refusal(
                     f"emitted to stream {stream!r} without parents, in a topology that tracks messages. Pass parents=, "
                     "with the position of its input tuple for each emitted tuple."
@@ -224,6 +238,10 @@ class ArrowOutputCollector:
                 f"tuples: {shortened(parents, 120)}."
             ) from None
         return roots if self._is_tracked and self._items is not None else None
+
+    def _names(self, declared: StreamDeclaration) -> tuple[str, ...]:
+        """Return the fields of the columns to emit, without the one for the attempt."""
+        return declared.fields[self._collector.has_attempt :] if declared.schema is None else declared.names
 
     def _refusal(self, problem: str) -> TopologyError:
         component = self._collector.component

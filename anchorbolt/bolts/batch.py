@@ -78,6 +78,8 @@ class BatchOutputCollector(OutputCollector):
     `fail` fails the batch.
     """
 
+    has_attempt = True
+
     def __init__(self, component: str, streams: Mapping[str, StreamDeclaration], flush: Flush) -> None:
         """Called by the engine, never by a job. `flush` is the argument of `OutputCollector`."""
         super().__init__(component, streams, flush, must_anchor=False)

@@ -49,6 +49,9 @@ class OutputCollector:
     unread: Collection[str] = ()
     """The streams that no bolt takes: their tuples are counted only. Set by the engine."""
 
+    has_attempt = False
+    """Whether the first field of each stream is for the attempt of a transactional topology."""
+
     def __init__(
         self,
         component: str,

@@ -39,7 +39,7 @@ class TrackedOutputCollector(OutputCollector):
         """
         super().__init__(component, streams, flush, must_anchor=must_anchor, fail_has_effect=fail_has_effect)
         self._receiver = receiver_key(component, task_index)
-        self._untracked_fail = untracked_fail
+        self.untracked_fail = untracked_fail
         self._strict = strict
         self.acked: list[Any] = []  # since the engine last read them
         self.failed: list[Anchor] = []
@@ -78,7 +78,7 @@ class TrackedOutputCollector(OutputCollector):
         if not self.fail_has_effect:
             return
         self.failed.append(anchor)
-        if self._untracked_fail and anchor.roots == () and isinstance(tup, Tuple):
+        if self.untracked_fail and anchor.roots == () and isinstance(tup, Tuple):
             self.failed_tuple = self.failed_tuple or tup
 
     def reset_timeout(self, tup: Tuple | bytes) -> None:

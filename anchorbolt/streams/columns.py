@@ -5,7 +5,11 @@ All three hold the same values: a row bolt gets the same Python objects from eac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import datetime as dt
+import decimal
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
@@ -99,11 +103,40 @@ def as_arrow(column: Column) -> pyarrow.Array:
     import pyarrow as pa
 
     if isinstance(column, list | tuple):
+        _refuse_changed(column)
         return pa.array(column)
     if type(column) is Coded:
         values = pa.array(column.values, pa.string() if type(column.values[0]) is str else pa.int64())
         return values.take(pa.array(column.codes))
     return column
+
+
+_FITTING = (frozenset({int, float}), frozenset({int, decimal.Decimal}))  # types of which Arrow makes one
+
+
+def _refuse_changed(values: Iterable[Any]) -> None:
+    """Raise `TypeError` if Arrow would change values to give them one type: True becomes 1.0, a datetime a date."""
+    kinds = set(map(type, values))
+    kinds.discard(type(None))
+    if len(kinds) == 1 and not kinds & _OPEN:
+        return
+    if kinds and kinds <= {list, tuple}:
+        _refuse_changed(list(chain.from_iterable(value for value in values if value is not None)))
+    elif kinds == {dict}:
+        rows = [value for value in values if value is not None]
+        for name in dict.fromkeys(chain.from_iterable(rows)):
+            _refuse_changed([row.get(name) for row in rows])
+    elif kinds & {set, frozenset}:
+        raise TypeError("a set has no order")
+    elif kinds == {dt.time} and any(value is not None and value.tzinfo is not None for value in values):
+        raise TypeError("Arrow has no times of day with a zone")
+    elif kinds == {dt.datetime} and len({value.tzinfo is None for value in values if value is not None}) > 1:
+        raise TypeError("some times have a zone, others have none")
+    elif len(kinds) > 1 and not any(kinds <= fitting for fitting in _FITTING):
+        raise TypeError(f"they are of the types {', '.join(sorted(kind.__name__ for kind in kinds))}")
+
+
+_OPEN = frozenset({list, tuple, dict, set, frozenset, dt.time, dt.datetime})  # whose values must be looked at
 
 
 def as_arrow_if_plain(column: Column) -> Column:
@@ -165,6 +198,8 @@ def _bytes_of(column: Column) -> int:
         return estimated_bytes(column)
     if type(column) is Coded:
         return len(column) * estimated_bytes(column.values) // max(1, len(column.values))
+    if hasattr(column, "dictionary") and len(column.dictionary) > len(column):  # see `_part`
+        return column.indices.nbytes + column.dictionary.nbytes * len(column) // len(column.dictionary)  # type: ignore[no-any-return]
     return column.nbytes  # type: ignore[no-any-return]
 
 
@@ -190,7 +225,7 @@ def coded(column: Column) -> Coded | None:
         column = column.dictionary_encode()
     elif column.type.value_type not in (pa.string(), pa.int64()):
         return None
-    if column.null_count or len(column.dictionary) > size // 2:
+    if column.null_count or column.dictionary.null_count or len(column.dictionary) > size // 2:
         return None
     return Coded(column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False))
 
@@ -221,6 +256,10 @@ def _part(column: Column) -> Any:
         return {"values": column.values, "codes": codes.tobytes()}
     import pyarrow as pa
 
+    if hasattr(column, "dictionary") and len(column.dictionary) > len(column):
+        # Most values are those of other tuples: a slice keeps the whole dictionary.
+        with suppress(pa.ArrowNotImplementedError):  # views of text
+            column = column.dictionary_decode().cast(column.type)
     batch = pa.record_batch([column], names=[""])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:

@@ -131,7 +131,8 @@ class _KeyRouter(Router):
         elif len(column) >= FEW:
             found = coded(column)
             if found is not None:
-                columns[position] = found
+                if not hasattr(column, "dictionary"):  # a receiver gets the declared type
+                    columns[position] = found
                 return cast("NDArray[np.uint32]", hashes_of(found.values)[found.codes])
             self._pauses[position] = _PAUSE
         return hashes_of(as_list(column))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -97,6 +98,9 @@ REFUSED: dict[str, tuple[Emit, type[Exception], str]] = {
     "parent outside": (lambda to: to.emit_batch([WORDS, COUNTS], parents=[0, 3]), TopologyError, "3 tuples"),
     "negative parent": (lambda to: to.emit_batch([WORDS, COUNTS], parents=[0, -1]), TopologyError, "3 tuples"),
     "no position": (lambda to: to.emit_batch([WORDS, COUNTS], parents=["a", "b"]), TopologyError, "3 tuples"),
+    "one dict": (lambda to: to.emit_batch({"word": WORDS, "count": COUNTS}), TopologyError, "from_pydict"),
+    "a frame": (lambda to: to.emit_batch(pd.DataFrame({"word": WORDS, "count": COUNTS})), TopologyError, "from_pandas"),
+    "text": (lambda to: to.emit_batch(["ab", COUNTS]), UnsupportedValue, "'word'"),
     "mixed": (lambda to: to.emit_batch([WORDS, [1, "a"]]), UnsupportedValue, "'count'"),
     "declared type": (lambda to: to.emit_batch([WORDS, WORDS], stream="typed"), UnsupportedValue, "int64"),
     "nanoseconds": (
@@ -120,6 +124,7 @@ def test_wrong_emits(emit: Emit, kind: type[Exception], hint: str) -> None:
 
 def test_tuples_without_parents_are_refused_if_messages_are_tracked() -> None:
     sent = Sent(must_anchor=True)
+    sent.collector.begin_block(3, None, ("in", "default", 0))
     with pytest.raises(TopologyError, match="parents="):
         sent.collector.emit_batch([WORDS, COUNTS])
     sent.collector.emit_batch([[], []])

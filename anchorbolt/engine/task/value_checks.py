@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.bolts.column_types import Misfit, array_of
+from anchorbolt.bolts.column_types import Misfit
+from anchorbolt.bolts.exact_arrays import exact_array
 from anchorbolt.engine.plan.wiring import Edge
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.serialization import pack
@@ -62,7 +63,7 @@ def typed(component: str, stream: str, schema: pyarrow.Schema, columns: Sequence
         column = columns[position]
         if isinstance(column, list | tuple):
             try:
-                found[position] = array_of(column, field.type)
+                found[position] = exact_array(column, field.type)
             except Misfit:
                 value, error = _misfit(column, field.type)
                 raise UnsupportedValue(
@@ -75,7 +76,7 @@ def typed(component: str, stream: str, schema: pyarrow.Schema, columns: Sequence
 def _misfit(column: Sequence[Any], kind: pyarrow.DataType) -> tuple[Any, Misfit]:
     for value in column:
         try:
-            array_of([value], kind)
+            exact_array([value], kind)
         except Misfit as error:
             return value, error
     raise AssertionError("each value fits alone, so all of them fit")

@@ -1,5 +1,6 @@
 """Vectorised bolts in a transactional topology, their ticks, sources and errors."""
 
+import datetime as dt
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import FilesTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import NO_RETRIES, finished
 from tests.engine.vectorised.jobs import COUNTED, COUNTS, SPLITS, counting
+from tests.reliability.jobs import MESSAGES, QueueSpout, forget
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -95,6 +97,25 @@ def test_a_tick_comes_without_a_block_behind_the_blocks_of_its_wave() -> None:
     assert set(Notes.seen[1:]) == {"tick"}
 
 
+class Ticking(SPLITS["blocks"]):  # type: ignore[misc]
+    def execute_tick(self, collector: ArrowOutputCollector) -> None:
+        collector.emit_batch([["tick"]])
+
+
+def test_a_tick_has_no_parents_also_in_a_topology_that_tracks_messages() -> None:
+    MESSAGES.append((1, ("a",)))
+    conf = {"topology.tick.tuple.freq.secs": 0.05, **NO_RETRIES}
+    handle = LocalCluster().submit(
+        counting(QueueSpout("sentence"), Ticking(), COUNTS["blocks"]()), conf, until_empty=False
+    )
+    deadline = time.monotonic() + 30
+    while "tick" not in handle.state("count") and time.monotonic() < deadline:
+        assert not handle.await_termination(0.05)
+    assert handle.stop(30)
+    assert handle.state("count")["a"] == 1
+    forget()
+
+
 def test_an_error_names_the_block(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(BoltError) as raised:
         noting([("a",), ("raise",)], **NO_RETRIES)
@@ -107,6 +128,56 @@ def test_values_that_no_arrow_type_holds_are_refused_with_their_field() -> None:
     with pytest.raises(BoltError, match="'word' of 'in'") as raised:
         noting([(1,), ("a",)], **NO_RETRIES)
     assert "Arrow" in raised.value.message
+
+
+ZONED = dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 12, 30)],
+        [1.5, True],
+        [b"a", "b"],
+        [ZONED, ZONED.replace(tzinfo=None)],
+        [ZONED.timetz(), None],
+        [[dt.date(2020, 1, 1)], None, [dt.datetime(2020, 1, 1, 12, 30)]],
+        [{"at": 1.5}, {"at": True}],
+    ],
+    ids=str,
+)
+def test_values_that_arrow_would_change_are_refused(values: list[Any]) -> None:
+    with pytest.raises(BoltError, match="'word' of 'in'"):
+        noting([(value,) for value in values], **NO_RETRIES)
+
+
+def test_a_value_that_has_no_arrow_type_is_put_aside(tmp_path: Path) -> None:
+    seen = noting([("a",), (1j,), ("b",)], **{"topology.dead.letter": str(tmp_path / "dead")})
+    assert seen[-1][-1] == 2
+    assert len(list((tmp_path / "dead").iterdir())) == 1
+
+
+class Untyped(SPLITS["blocks"]):  # type: ignore[misc]
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("tx", "word")
+
+
+def test_an_untyped_stream_of_a_transactional_topology_is_emitted_without_its_attempt(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.txt").write_text("a b\na\n")
+    builder = TransactionalTopologyBuilder("untyped", "in", FilesTransactionalSpout(tmp_path / "in", ["sentence"]), 1)
+    builder.set_bolt("split", Untyped()).shuffle_grouping("in")
+    builder.set_committer_bolt("count", with_attempt(COUNTS["rows"]()), 2).fields_grouping("split", "word")
+    assert finished(builder.build_topology()).state("count") == {"a": 2, "b": 1}
+
+
+def test_an_error_of_a_batch_names_the_fields_without_the_attempt(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.txt").write_text("raise\n")
+    builder = TransactionalTopologyBuilder("failing", "in", FilesTransactionalSpout(tmp_path / "in", ["sentence"]), 1)
+    builder.set_bolt("notes", Notes()).shuffle_grouping("in")
+    with pytest.raises(BoltError, match=r"Tuple\(sentence='raise'"):
+        finished(builder.build_topology(), NO_RETRIES)
 
 
 @pytest.mark.parametrize(

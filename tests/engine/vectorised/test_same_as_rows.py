@@ -170,3 +170,13 @@ def test_values_and_their_types_are_the_same_whichever_way_they_went(kind: str, 
             assert {each.tzinfo for each in seen if each is not None} <= {dt.timezone.utc}
         if kind == "decimal":
             assert list(map(str, seen)) == list(map(str, given))
+
+
+@pytest.mark.parametrize("size", [10, 300])
+def test_a_key_keeps_its_declared_dictionary_type(size: int) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    builder = TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["value"], [[("a",)] * size]))
+    builder.set_bolt("first", Rows(kind)).shuffle_grouping("in")
+    builder.set_bolt("second", Blocks(kind)).fields_grouping("first", "value")
+    finished(builder.create_topology("keys"), {"topology.max.batch.retries": 0})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from anchorbolt.bolts.arrow import ArrowOutputCollector, BaseArrowBolt
 from anchorbolt.bolts.base import FailedException, ReportedFailedException
 from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.engine.task.executors.tracked_execution import ISOLATED, reason_of
 from anchorbolt.errors import StateError, UnsupportedValue
 from anchorbolt.streams.columns import as_arrow
@@ -28,8 +29,11 @@ class Block:
         self._batch = batch
 
     def __repr__(self) -> str:
-        [first] = self._batch.part(0, 1).tuples()
-        return f"of {counted(self._batch.size, 'tuple')}, the first: {first!r}"
+        header, first = self._batch.header, self._batch.part(0, 1)
+        fields = header.fields[len(header.fields) - len(first.columns) :]
+        shown = StreamHeader(header.component, header.task, header.stream, fields)
+        [tup] = first._replace(header=shown).tuples()
+        return f"of {counted(self._batch.size, 'tuple')}, the first: {tup!r}"
 
 
 class ArrowExecution:
@@ -50,6 +54,7 @@ class ArrowExecution:
         may_isolate: bool,
     ) -> None:
         """Create it; if a round `may_isolate`, a block of several tuples fails there only, tuple by tuple."""
+        self._untracked_fail = isinstance(collector, TrackedOutputCollector) and collector.untracked_fail
         self._bolt = bolt
         self._may_isolate = may_isolate
         self._collector = collector
@@ -64,23 +69,22 @@ class ArrowExecution:
 
     def execute(self, batch: TupleBatch) -> None:
         """Execute a block. Raises any exception of the bolt."""
-        header, lineage = batch.header, batch.lineage
+        lineage = batch.lineage
         self.current = Block(batch)
-        block = _record_batch(batch)
         items = ids = None
         if lineage is not None:
             items, ids = lineage.items(), lineage.ids().tolist()
-        self._execute(block, header, items, ids)
+        elif self._tracker is not None:
+            items, ids = [()] * batch.size, [0] * batch.size
+        self._execute(batch, items, ids)
 
-    def _execute(
-        self, block: pyarrow.RecordBatch, header: StreamHeader, items: Sequence[Item] | None, ids: Sequence[int] | None
-    ) -> None:
-        size = block.num_rows
+    def _execute(self, batch: TupleBatch, items: Sequence[Item] | None, ids: Sequence[int] | None) -> None:
+        size, header = batch.size, batch.header
         self._arrow.begin_block(size, items, (header.component, header.stream, header.task))
         failing = ISOLATED if self.isolates else FailedException
         failure: BaseException
         try:
-            self._bolt.execute_batch(block, self._arrow)
+            self._bolt.execute_batch(_record_batch(batch), self._arrow)
         except failing as error:
             failure = error
         else:
@@ -90,16 +94,23 @@ class ArrowExecution:
         if self._tracker is None:
             if self._collector.fail_has_effect:
                 raise failure
-        elif isinstance(failure, StateError) or items is None or ids is None or () in items:
-            raise failure  # the store is to blame, or a tuple cannot be left out
-        elif size == 1 or not (self.isolates or self._may_isolate):
+            return
+        assert items is not None
+        assert ids is not None
+        if isinstance(failure, StateError):
+            raise failure  # the store is to blame
+        if size == 1 or not (self.isolates or self._may_isolate) or not any(items):
+            if () in items and (self._untracked_fail or not isinstance(failure, FailedException)):
+                raise failure  # a tuple cannot be left out
             self._fail(failure, header, items, ids)
         elif not self.isolates:
             raise failure  # so that a round isolates
         else:
             for start, stop in ((0, size // 2), (size // 2, size)):
                 part = slice(start, stop)
-                self._execute(block.slice(start, stop - start), header, items[part], ids[part])
+                self._execute(batch.part(start, stop), items[part], ids[part])
+            if not self._tracker.failures:
+                raise failure  # no tuple raises alone; what the block did before it raised must not be committed
 
     def _fail(self, error: BaseException, header: StreamHeader, items: Sequence[Item], ids: Sequence[int]) -> None:
         """Fail the trees of all tuples of a block."""
@@ -107,9 +118,8 @@ class ArrowExecution:
         if isinstance(error, ReportedFailedException):
             self._collector.report_error(error)
             self._collector.failures_reported += 1
-        if self._collector.fail_has_effect:
-            for item, id in zip(items, ids, strict=True):
-                self._tracker.fail(TupleHandle(header.receiver, id, item), *reason_of(error, self._tracker))
+        for item, id in zip(items, ids, strict=True):
+            self._tracker.fail(TupleHandle(header.receiver, id, item), *reason_of(error, self._tracker))
 
 
 def _record_batch(batch: TupleBatch) -> pyarrow.RecordBatch:
