@@ -38,8 +38,8 @@ class BaseArrowBolt(Bolt):
     def execute_batch(self, batch: pyarrow.RecordBatch, collector: ArrowOutputCollector) -> None:
         """Process a block of tuples of one stream and one task.
 
-        Called for each block that arrives in a wave, of one tuple up to `topology.transfer.buffer.tuples`. How tuples
-        are divided into blocks has no meaning, and differs between two tries of a wave.
+        Called for each block that arrives in a wave, of at least one tuple. How tuples are divided into blocks has no
+        meaning, and differs between two tries of a wave.
 
         Args:
             batch: A column for each declared field, in the declared order. The field for the attempt of a transactional
