@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import repeat
 from operator import is_, itemgetter
 from typing import Any
@@ -84,6 +85,14 @@ class BatchOutputCollector(OutputCollector):
         """Called by the engine, never by a job. `flush` is the argument of `OutputCollector`."""
         super().__init__(component, streams, flush, must_anchor=False)
         self.attempt: TransactionAttempt | None = None  # set by the engine for each batch
+
+    def _firsts(self, rows: list[Any], stream: str) -> list[Any]:
+        firsts = super()._firsts(rows, stream)
+        with suppress(Exception):  # a value of another type may raise in `==`, or return an array
+            if firsts.count(self.attempt) == len(rows):
+                return firsts
+        self._check_width(rows, stream)
+        return firsts
 
     def _check_width(self, values: list[Any], stream: str) -> None:
         attempt, fields = self.attempt, self._streams[stream].fields

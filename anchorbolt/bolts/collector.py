@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
@@ -29,6 +30,13 @@ Anchors = Tuple | bytes | Sequence[Tuple | bytes] | None
 
 
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
+
+_UNPACKED: dict[int, Callable[[list[Any]], list[Any]]] = {
+    1: lambda rows: [value for (value,) in rows],
+    2: lambda rows: [value for value, _ in rows],
+    3: lambda rows: [value for value, _, _ in rows],
+}
+"""By the number of fields: return the first value of each row, and check the number of values on the way."""
 
 
 class OutputCollector:
@@ -272,11 +280,11 @@ class OutputCollector:
         if self._streams[stream].direct:
             buffer.tasks += map(_FIRST, buffer)
             rows = list(map(_SECOND, buffer))
-        self._check_width(rows, stream)
+        firsts = self._firsts(rows, stream)
         if stream not in self.unread:
             buffer.bytes += estimated_bytes(rows)
             for position, column in enumerate(buffer.columns):
-                column += map(itemgetter(position), rows)
+                column += map(itemgetter(position), rows) if position else firsts
         buffer.size += len(rows)
         buffer.clear()
 
@@ -296,6 +304,15 @@ class OutputCollector:
             error.found_late = True
         self.refused_late = self.refused_late or error
         self._empty(stream, buffer)
+
+    def _firsts(self, rows: list[Any], stream: str) -> list[Any]:
+        """Return the first value of each row. Raises `TopologyError` if a row has a wrong number of values."""
+        unpacked = _UNPACKED.get(len(self._streams[stream].fields))
+        if unpacked is not None:
+            with suppress(ValueError):
+                return unpacked(rows)
+        self._check_width(rows, stream)
+        return list(map(_FIRST, rows)) if self._streams[stream].fields else []
 
     def _check_width(self, rows: list[Any], stream: str) -> None:
         width = len(self._streams[stream].fields)
