@@ -46,7 +46,7 @@ class SideProcess:
         self._code = code
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(
-            1, context, initializer=_start, initargs=(kind, cores, logs / f"{self.short_name}.log")
+            1, context, initializer=_start, initargs=(kind, cores, logs / f"{self.short_name}.log", code)
         )
 
     def __enter__(self) -> SideProcess:
@@ -95,8 +95,10 @@ def _nothing() -> None:
     pass
 
 
-def _start(kind: ContestantKind, cores: int, log: Path) -> None:
+def _start(kind: ContestantKind, cores: int, log: Path, code: Path | None) -> None:
     global _kind, _spark
+    if code is not None:
+        os.chdir(code)  # Spark's workers import from the current directory first
     with log.open("wb") as file:
         for descriptor in (1, 2):  # the Java machine and the workers inherit them
             os.dup2(file.fileno(), descriptor)
