@@ -265,6 +265,6 @@ def never_called(dataframe: Any, txid: int) -> None:
     raise AssertionError("a sink publishes on the driver, and one with its own publish without a function")
 
 
-def takes_columns(sink: object) -> bool:
-    """Return whether a sink writes the columns that it gets as they are."""
-    return type(sink).outbox_columns is DataFrameSink.outbox_columns if isinstance(sink, DataFrameSink) else False
+def takes_columns(bolt: Bolt) -> bool:
+    """Return whether a bolt is a sink that writes the columns which it gets as they are."""
+    return isinstance(bolt, DataFrameSink) and type(bolt).outbox_columns is DataFrameSink.outbox_columns

@@ -14,7 +14,7 @@ CACHE_BYTES = 64 << 20
 
 
 class Cache(Protocol):
-    """A cache that can evict entries. Every entry can be read, or computed, again."""
+    """A cache that can evict entries. Every entry can be read again."""
 
     def evict(self, entries: int) -> tuple[int, int]:
         """Forget at least the `entries` oldest entries; return how many entries and bytes remain.

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.state_backends.encoding import CacheKey
+from anchorbolt.streams.arrow_types import refuse_mixed
 
 if TYPE_CHECKING:
     import numpy
     import pyarrow
-
-_FITTING = (frozenset({int, float}), frozenset({int, Decimal}))  # types of which Arrow makes one without a loss
 
 
 class DistinctKeys(NamedTuple):
@@ -47,7 +45,7 @@ def arrow_of(namespace: str, values: Any, kind: pyarrow.DataType | None) -> pyar
 
     try:
         if kind is None and isinstance(values, list):
-            _refuse_several(set(map(type, values)))
+            refuse_mixed(set(map(type, values)) - {type(None)})
         return pyarrow.array(values, kind)
     except (pyarrow.ArrowException, OverflowError, ValueError, TypeError) as error:
         wanted = "one type of Arrow" if kind is None else f"the type {kind}"
@@ -57,17 +55,10 @@ def arrow_of(namespace: str, values: Any, kind: pyarrow.DataType | None) -> pyar
         ) from error
 
 
-def _refuse_several(kinds: set[type]) -> None:
-    """Raise `TypeError` if Arrow may infer a type that changes values: True becomes 1.0, a datetime becomes a date."""
-    kinds.discard(type(None))
-    if len(kinds) > 1 and not any(kinds <= numbers for numbers in _FITTING):
-        raise TypeError(f"they are of the types {', '.join(sorted(kind.__name__ for kind in kinds))}")
-
-
 def decoded(keys: Any) -> tuple[list[Any], numpy.ndarray[Any, Any] | None, bool]:
     """Return keys as Python values, and the place of each row's key among them; None if that is the row itself.
 
-    Return also whether they are distinct as far as Arrow knows, which has one text or int once.
+    The third result says whether Arrow has made them distinct: then each text and each int is there once.
     """
     import numpy
     import pyarrow

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow
+
+_FITTING = (frozenset({int, float}), frozenset({int, Decimal}))
+
+
+def refuse_mixed(kinds: set[type]) -> None:
+    """Raise `TypeError` if Arrow would change values of these types, None left out, to give them one type.
+
+    It makes 1.0 of True, and a date of a datetime. An int may become a float or a Decimal.
+    """
+    if len(kinds) > 1 and not any(kinds <= fitting for fitting in _FITTING):
+        raise TypeError(f"they are of the types {', '.join(sorted(kind.__name__ for kind in kinds))}")
 
 
 def wrong_types(schema: pyarrow.Schema) -> str:

@@ -6,7 +6,6 @@ All three hold the same values: a row bolt gets the same Python objects from eac
 from __future__ import annotations
 
 import datetime as dt
-import decimal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.streams.arrow_types import refuse_mixed
 from anchorbolt.util.sizes import estimated_bytes
 
 if TYPE_CHECKING:
@@ -111,9 +111,6 @@ def as_arrow(column: Column) -> pyarrow.Array:
     return column
 
 
-_FITTING = (frozenset({int, float}), frozenset({int, decimal.Decimal}))  # types of which Arrow makes one
-
-
 def _refuse_changed(values: Iterable[Any]) -> None:
     """Raise `TypeError` if Arrow would change values to give them one type: True becomes 1.0, a datetime a date."""
     kinds = set(map(type, values))
@@ -132,8 +129,8 @@ def _refuse_changed(values: Iterable[Any]) -> None:
         raise TypeError("Arrow has no times of day with a zone")
     elif kinds == {dt.datetime} and len({value.tzinfo is None for value in values if value is not None}) > 1:
         raise TypeError("some times have a zone, others have none")
-    elif len(kinds) > 1 and not any(kinds <= fitting for fitting in _FITTING):
-        raise TypeError(f"they are of the types {', '.join(sorted(kind.__name__ for kind in kinds))}")
+    else:
+        refuse_mixed(kinds)
 
 
 _OPEN = frozenset({list, tuple, dict, set, frozenset, dt.time, dt.datetime})  # whose values must be looked at
@@ -210,7 +207,6 @@ def coded(column: Column) -> Coded | None:
     import pyarrow as pa
 
     size = len(column)
-
     if isinstance(column, list | tuple):
         kinds = set(map(type, column))
         if kinds != {str} and kinds != {int}:

@@ -54,7 +54,7 @@ class BoltSpec:
     @property
     def takes_columns(self) -> bool:
         """Whether the bolt takes whole columns of Arrow."""
-        return isinstance(self.bolt, BaseArrowBolt) or (self.is_sink and takes_columns(self.bolt))
+        return isinstance(self.bolt, BaseArrowBolt) or takes_columns(self.bolt)
 
     @property
     def executor(self) -> str:

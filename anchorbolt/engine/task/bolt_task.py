@@ -240,13 +240,14 @@ class BoltTask:
         report.tuples_from[source] = report.tuples_from.get(source, 0) + message.size
         started = perf_counter()
         bolt.prefetch(whole)
+        parts: Iterable[TupleBatch] = [whole]
         if not bolt.takes_blocks:
             fetched = perf_counter()
-            whole = whole.in_lists()
-            made_ms = (perf_counter() - fetched) * 1000
-            report.decode_ms += made_ms
-            report.execute_ms -= made_ms
-        for part in [whole] if bolt.takes_blocks else self._portions(whole, instance):
+            parts = self._portions(whole.in_lists(), instance)
+            made_s = perf_counter() - fetched
+            report.decode_ms += made_s * 1000
+            started += made_s
+        for part in parts:
             bolt.execute(part)
             report.execute_ms += (perf_counter() - started) * 1000
             yield

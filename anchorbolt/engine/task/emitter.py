@@ -45,15 +45,11 @@ class Emitter:
         self._level = plan.wiring.places[task][0] if task in plan.wiring.places else 0  # 0 is the spouts' level
         self._source = task
         self._edges = plan.wiring.edges[task[0]]
+        self.unread = frozenset(plan.wiring.streams.get(task[0], ())).difference(self._edges)  # streams no bolt takes
         self._capacity: dict[str, int] = {}
         self._routers: dict[tuple[str, str], Router] = {}
         self._checks: dict[str, RowChecks] = {}  # by stream, for rounds that check
         self.begin("")
-
-    @property
-    def unread(self) -> frozenset[str]:
-        """The declared streams that no bolt takes."""
-        return frozenset(self._plan.wiring.streams.get(self._source[0], ())).difference(self._edges)
 
     def begin(self, attempt: str) -> None:
         """Start a round under a new attempt."""
@@ -93,8 +89,9 @@ class Emitter:
         if not edges:
             return self._next_capacity(stream, size, 0)
         columns = list(columns) if declared.schema is None else typed(self._source[0], stream, declared.schema, columns)
+        in_arrow = [*map(as_arrow_if_plain, columns)] if any(edge.takes_columns for edge in edges) else columns
         for edge in edges:
-            sent = [as_arrow_if_plain(column) for column in columns] if edge.takes_columns else columns
+            sent = in_arrow if edge.takes_columns else columns
             for index, share in enumerate(self._router(edge).route(size, sent, tasks)):
                 if size_of(share, size):
                     largest = max(largest, self._send((edge.component, index), stream, size, sent, items, share))
