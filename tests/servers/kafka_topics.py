@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition, admin
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
+from tests.cli.command import wait_until
+
 _TIMEOUT_S = 60.0
 _ADMIN: Any = admin  # the module's annotations are incomplete
 _numbers = itertools.count()
@@ -50,6 +52,8 @@ class KafkaTopics:
 
     def grow(self, name: str, partitions: int) -> None:
         self._done(self._admin.create_partitions([NewPartitions(name, partitions)]))
+        # Kafka answers before its broker knows the new partitions.
+        wait_until(lambda: self._partitions_of(name) == partitions, f"{partitions} partitions of {name}", _TIMEOUT_S)
 
     def delete(self, name: str) -> None:
         self._done(self._admin.delete_topics([name]))
@@ -85,11 +89,21 @@ class KafkaTopics:
         producer.abort_transaction(_TIMEOUT_S) if abort else producer.commit_transaction(_TIMEOUT_S)
 
     def _send(self, producer: Producer, topic: str, values: Mapping[int, Iterable[bytes | str]]) -> None:
+        errors: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                errors.append(error)
+
         for partition, messages in values.items():
             for value in messages:
-                producer.produce(topic, value, partition=partition)
+                producer.produce(topic, value, partition=partition, on_delivery=delivered)
                 producer.poll(0)
         assert producer.flush(_TIMEOUT_S) == 0
+        assert not errors
+
+    def _partitions_of(self, topic: str) -> int:
+        return len(self._admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
 
     def read(self, topic: str, isolation: str = "read_committed") -> list[Read]:
         """Return all messages of a topic, partition by partition, in the order of each."""
