@@ -50,7 +50,7 @@ class CustomTaskState(AttemptView):
             self._call("commit", scope.committed)
         self._prepared = None
 
-    def prefetch(self, keys: Iterable[Any]) -> None:
+    def prefetch(self, keys: Iterable[Any], *, are_distinct: bool = False) -> None:
         """Do nothing: only the user's class knows its entries."""
 
     def prepare_commit(self, txid: int) -> None:

@@ -1,7 +1,8 @@
 """The cached entries of a task's state: reads them from the store in batches, stages updates, and limits the cache.
 
 `KeyValueState` is this and the methods for the job's author. An entry is in the cache in the form of
-`EntryEncoding.value_to_cache`. An update is in the cache, and its key also among the dirty keys, until it is staged.
+`EntryEncoding.value_to_cache`. An update is apart from the cache until it is staged, so that a counter has one look-up
+for each read or write; the cache may have the value before it.
 """
 
 import sys
@@ -66,12 +67,12 @@ class EntryCache(AttemptView, State):
         self._cache_entries = cache_entries
         self._budget = CacheBudget(cache_entries) if budget is None else budget
         self._pending_entries = pending_entries
-        self._cache: dict[CacheKey, Any] = {}  # committed and updated entries, ABSENT included
+        self._cache: dict[CacheKey, Any] = {}  # entries that are committed or staged, ABSENT included
         self._cache_position = (NOTHING_COMMITTED, "")  # the committed txid and winner of `_cache`
         self._cache_bytes = 0
-        self._dirty: dict[CacheKey, None] = {}  # keys with updates that are not staged yet, in order
+        self._dirty: dict[CacheKey, Any] = {}  # updates that are not staged yet, by key
         self._dirty_bytes = 0
-        # Entries of the bulk methods. A key is in `_cache` or in the column, never in both.
+        # Entries of the bulk methods. A key that is in the column is neither in `_cache` nor in `_dirty`.
         self._column: NumberColumn | None = None
         # Of this wave; `prepare_commit` raises it again if the bolt swallowed it.
         self._first_error: AnchorboltError | None = None
@@ -86,20 +87,24 @@ class EntryCache(AttemptView, State):
         self._first_error = None
         self._attempt.begin(scope)
 
-    def prefetch(self, keys: Iterable[Any]) -> None:
+    def prefetch(self, keys: Iterable[Any], *, are_distinct: bool = False) -> None:
         """Fetch the entries of `keys` that are not cached, so that reading them costs no round trip.
 
         They are fetched in the order of `keys`, so that the evictions of a full cache do not depend on Python's hashes.
+        If `keys` is a list that has no key twice, say that they `are_distinct`: it is faster.
         """
-        cache = self._cache
-        distinct = keys if isinstance(keys, (dict, set)) else None
-        unknown = keys if distinct is None else filterfalse(cache.__contains__, distinct)
+        cache, dirty, column = self._cache, self._dirty, self._column or ()
+        distinct: Any = keys if are_distinct or isinstance(keys, (dict, set)) else None
+        unknown = keys if distinct is None else filterfalse(cache.__contains__, filterfalse(dirty.__contains__, keys))
         cache_keys = dict.fromkeys(map(self._cache_key_or_none, unknown))
-        column = self._column or ()
-        missing = [key for key in cache_keys if key not in cache and key not in column and key != _NOT_A_KEY]
+        missing = [
+            key
+            for key in cache_keys
+            if key not in cache and key not in dirty and key not in column and key != _NOT_A_KEY
+        ]
         self.counters.keys_cached += (len(cache_keys) if distinct is None else len(distinct)) - len(missing)
         if missing:
-            self._load(missing, cache_keys if distinct is None else distinct)
+            self._load(missing, set(cache_keys if distinct is None else distinct))
 
     def prepare_commit(self, txid: int) -> None:
         """Stage and seal this wave's updates under this attempt; write nothing without updates.
@@ -145,18 +150,18 @@ class EntryCache(AttemptView, State):
         Called by the budget while another task of the process runs.
         """
         if self._updates:
-            self._cache = {key: self._cache[key] for key in self._dirty}
-            self._cache_bytes = self._dirty_bytes
+            self._cache = {}
+            self._cache_bytes = 0
             if self._column is not None:
                 self._column.keep_updates()
         else:
             self._drop_oldest(entries)
-        return self.clean_entries, self._cache_bytes - self._dirty_bytes
+        return self.clean_entries, self._cache_bytes
 
     @property
     def clean_entries(self) -> int:
         """The number of cached entries that are not updates."""
-        return len(self._cache) + (0 if self._column is None else len(self._column)) - self._updates
+        return len(self._cache) + (0 if self._column is None else len(self._column) - self._column.updates)
 
     @property
     def _updates(self) -> int:
@@ -165,8 +170,7 @@ class EntryCache(AttemptView, State):
 
     def _updated(self) -> tuple[list[CacheKey], list[Any]]:
         """Return the keys and the cached values of the updates that are not staged."""
-        keys = list(self._dirty)
-        cached = list(map(self._cache.__getitem__, keys))
+        keys, cached = list(self._dirty), list(self._dirty.values())
         if self._column is not None:
             more, numbers = self._column.updated()
             keys += more
@@ -191,60 +195,59 @@ class EntryCache(AttemptView, State):
                 raise
         return cache_key
 
-    def _large_value_to_cache(self, key: Any, cache_key: CacheKey, value: Any) -> Any:
-        """Return the cached form of a value that is not a small int; stage updates early if they are large."""
+    def _put_large(self, key: Any, cache_key: CacheKey, value: Any) -> None:
+        """Set a value that is not a small int; stage the updates early if they are large."""
         cached = self._encoding.value_to_cache(key, value)
         self._note_size(cache_key, cached)
+        self._dirty[cache_key] = cached
         if self._dirty_bytes >= _PENDING_BYTES:
             self._stage_updates()
-        return cached
 
     def _note_size(self, cache_key: CacheKey, cached: Any) -> None:
-        """Count the bytes of a value before it is put into the cache."""
-        size, replaced = _size_of(cached), _size_of(self._cache.get(cache_key, ABSENT))
-        self._cache_bytes += size - replaced
-        self._dirty_bytes += size - (replaced if cache_key in self._dirty else 0)
+        """Count the bytes of an update before it is put."""
+        self._dirty_bytes += _size_of(cached) - _size_of(self._dirty.get(cache_key, ABSENT))
 
     def _take_out(self, cache_keys: Iterable[CacheKey]) -> None:
-        """Move keys from the column to `_cache`, for a method that works there."""
+        """Move keys from the column to the dicts, for a method that works there."""
         column = self._column
         if column is None or not len(column):
             return
         for key in cache_keys:
             if (removed := column.pop(key)) is not None:
-                self._cache[key], is_update = removed
-                if is_update:
-                    self._dirty[key] = None
+                number, is_update = removed
+                (self._dirty if is_update else self._cache)[key] = number
 
     def _fetched(self, cache_key: CacheKey) -> Any:
         """Return the cached form of an entry, which is read from the store if it is not cached."""
         if self._column is not None and (number := self._column.get(cache_key)) is not None:
             return number
+        if cache_key in self._dirty:
+            return self._dirty[cache_key]
         if cache_key not in self._cache:
             self._load([cache_key])
         return self._cache[cache_key]
 
     def _fetched_all(self, cache_keys: list[CacheKey], wanted: Iterable[CacheKey] = ()) -> list[Any]:
         """Return the cached form of entries outside the column. If the cache is full, keep `wanted` entries too."""
-        missing: list[CacheKey] = []
-        try:
-            found = list(map(self._cache.__getitem__, cache_keys))
-        except KeyError:
-            missing = [key for key in cache_keys if key not in self._cache]
+        dirty = self._dirty
+        clean = [key for key in cache_keys if key not in dirty] if dirty else cache_keys
+        missing = list(filterfalse(self._cache.__contains__, clean))
+        if missing:
             self._load(missing, {*cache_keys, *wanted})
-            found = list(map(self._cache.__getitem__, cache_keys))
         self.counters.keys_cached += len(cache_keys) - len(missing)
-        return found
+        cache = self._cache
+        if not dirty:
+            return list(map(cache.__getitem__, cache_keys))
+        return [dirty[key] if key in dirty else cache[key] for key in cache_keys]
 
     def _update(self, cache_keys: list[CacheKey], cached: list[Any]) -> None:
         """Set the cached form of entries; stage updates early if they are many or large."""
         if self._column is not None:
             self._column.remove(cache_keys)
-        if self._cache_bytes or not _SMALL.issuperset(map(type, cached)):
+        if self._dirty_bytes or not _SMALL.issuperset(map(type, cached)):
             for key, value in zip(cache_keys, cached, strict=True):
                 self._note_size(key, value)
-        self._cache.update(zip(cache_keys, cached, strict=True))
-        self._dirty.update(dict.fromkeys(cache_keys))
+        self._dirty.update(zip(cache_keys, cached, strict=True))
         self._stage_if_many()
 
     def _stage_if_many(self) -> None:
@@ -252,13 +255,12 @@ class EntryCache(AttemptView, State):
             self._stage_updates()
 
     def _load(self, cache_keys: list[CacheKey], wanted: Container[CacheKey] = ()) -> None:
-        """Read entries into the cache; if it is full, keep only updated and `wanted` entries."""
+        """Read entries into the cache; if it is full, keep only `wanted` entries there."""
         try:
             self._attempt.check_head()
             if self._surplus(len(cache_keys)) > 0:
-                self._cache = {key: value for key, value in self._cache.items() if key in self._dirty or key in wanted}
-                kept = sum(_size_of(value) for key, value in self._cache.items() if key not in self._dirty)
-                self._cache_bytes = self._dirty_bytes + kept
+                self._cache = {key: value for key, value in self._cache.items() if key in wanted}
+                self._cache_bytes = kept = sum(map(_size_of, self._cache.values()))
                 if self._column is not None:
                     self._column.keep_updates(wanted)
                 self._budget.note(self, self.clean_entries + len(cache_keys), kept)
@@ -285,6 +287,10 @@ class EntryCache(AttemptView, State):
         except StateError as error:
             self._first_error = self._first_error or error
             raise
+        if self._cache_bytes:
+            self._cache_bytes -= sum(_size_of(self._cache.get(key, ABSENT)) for key in self._dirty)
+        self._cache_bytes += self._dirty_bytes
+        self._cache.update(self._dirty)
         self._dirty.clear()
         self._dirty_bytes = 0
         if self._column is not None:
@@ -301,7 +307,7 @@ class EntryCache(AttemptView, State):
     def _surplus(self, more: int = 0) -> int:
         """Return how many entries exceed the limit after adding `more`. Other states of the process make room first."""
         entries = self.clean_entries + more
-        surplus = self._budget.claim(self, entries, max(0, self._cache_bytes - self._dirty_bytes))
+        surplus = self._budget.claim(self, entries, max(0, self._cache_bytes))
         return max(surplus, entries - self._cache_entries)
 
     def _shrink(self) -> None:

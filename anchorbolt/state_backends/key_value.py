@@ -1,6 +1,6 @@
 """`KeyValueState`: the state that a stateful bolt works with, over any `StateStorage`.
 
-A read is served from this wave's updates, then from the cache of committed entries, then from the store in batches.
+A read is served from this wave's updates, then from the cache of entries, then from the store in batches.
 The state writes nothing that another reader could see: `prepare_commit` stages updates, and the driver's commit of the
 winning attempt makes them visible.
 """
@@ -18,6 +18,8 @@ from anchorbolt.util.messages import shortened
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
+
+_NOTHING: Any = object()
 
 
 class KeyValueState(BulkAccess[K, V], Generic[K, V]):
@@ -40,12 +42,14 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         """Return the value of `key`, or `default` if it has none."""
         kind = type(key)
         cache_key = key if kind is int or kind is str else self._cache_key(key)
-        try:
-            value = self._cache[cache_key]
-        except KeyError:
-            if kind is int or kind is str:
-                cache_key = self._encoding.cache_key(key)
-            value = self._fetched(cache_key)
+        value = self._dirty.get(cache_key, _NOTHING)
+        if value is _NOTHING:
+            try:
+                value = self._cache[cache_key]
+            except KeyError:
+                if kind is int or kind is str:
+                    cache_key = self._encoding.cache_key(key)
+                value = self._fetched(cache_key)
         kind = type(value)
         if kind is int or kind is str:
             return value
@@ -63,25 +67,24 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         Raises:
             UnsupportedValue: The key is mutable, or the key or value cannot be encoded. The state is as before.
         """
-        # Every counter takes this path. A key in the cache was checked before.
+        # Every counter takes this path. A key of an update or in the cache was checked before.
         kind: type = type(key)
-        cache, dirty = self._cache, self._dirty
+        dirty: dict[Any, Any] = self._dirty
         if kind is str or kind is int:
-            if key in dirty and type(value) is int and -SMALL_INT < value < self._small_int:  # type: ignore[operator]
-                cache[key] = value
-                return
-            cache_key = key if key in cache else self._key_outside_column(key)
+            if key in dirty:
+                if type(value) is int and -SMALL_INT < value < self._small_int:  # type: ignore[operator]
+                    dirty[key] = value
+                    return
+                cache_key: Any = key
+            else:
+                cache_key = key if key in self._cache else self._key_outside_column(key)
         else:
             cache_key = self._cache_key(key)
         kind = type(value)
         if -SMALL_INT < value < self._small_int if kind is int else kind in self._kept:  # type: ignore[operator]
-            cache[cache_key] = value
-            if cache_key in dirty:
-                return
+            dirty[cache_key] = value
         else:
-            large = self._large_value_to_cache(key, cache_key, value)
-            self._cache[cache_key] = large  # staging may have replaced the dict
-        dirty[cache_key] = None
+            self._put_large(key, cache_key, value)
         if len(dirty) >= self._pending_entries:
             self._stage_updates()
 
@@ -99,17 +102,17 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             UnsupportedValue: The value or `n` is not a number, or the key is not supported. The state is as before.
         """
         # A counter takes this path.
-        kind, number, cache = type(key), type(n), self._cache
-        is_usual = (kind is str or kind is int) and (number is int or number is float)
-        if is_usual and type(value := cache.get(key)) is number:
-            total: Any = value + n
-            if -SMALL_INT < total < self._small_int if number is int else float in self._kept:
-                cache[key] = total
-                if key not in self._dirty:
-                    self._dirty[key] = None
-                    if len(self._dirty) >= self._pending_entries:
+        kind, number, dirty = type(key), type(n), self._dirty
+        if (kind is str or kind is int) and (number is int or number is float):
+            value = dirty.get(key, _NOTHING)
+            is_update = value is not _NOTHING
+            if type(value if is_update else (value := self._cache.get(key))) is number:
+                total: Any = value + n
+                if -SMALL_INT < total < self._small_int if number is int else float in self._kept:
+                    dirty[key] = total
+                    if not is_update and len(dirty) >= self._pending_entries:
                         self._stage_updates()
-                return total  # type: ignore[no-any-return]
+                    return total  # type: ignore[no-any-return]
         value = self.get(key, 0)
         total = sum_of(self._encoding.namespace, key, value, n)
         self.put(key, total)
@@ -130,9 +133,8 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         value = self.get(key)
         cache_key = self._cache_key(key)
         self._take_out((cache_key,))
-        if self._cache[cache_key] is not ABSENT:
-            self._cache[cache_key] = ABSENT
-            self._dirty[cache_key] = None
+        if self._fetched(cache_key) is not ABSENT:
+            self._dirty[cache_key] = ABSENT
             if len(self._dirty) >= self._pending_entries:
                 self._stage_updates()
         return value

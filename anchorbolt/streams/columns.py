@@ -208,11 +208,11 @@ def coded(column: Column) -> Coded | None:
 
     size = len(column)
     if isinstance(column, list | tuple):
-        kinds = set(map(type, column))
-        if kinds != {str} and kinds != {int}:
+        kinds = list(map(type, column))  # to count is faster than a set
+        if not kinds or kinds[0] not in (str, int) or kinds.count(kinds[0]) != size:
             return None
         try:
-            column = pa.array(column, pa.string() if str in kinds else pa.int64())
+            column = pa.array(column, pa.string() if kinds[0] is str else pa.int64())
         except (UnicodeEncodeError, OverflowError):  # a lone surrogate, or an int of more than 64 bits
             return None
     if not pa.types.is_dictionary(column.type):
@@ -224,13 +224,6 @@ def coded(column: Column) -> Coded | None:
     if column.null_count or column.dictionary.null_count or len(column.dictionary) > size // 2:
         return None
     return Coded(column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False))
-
-
-def distinct(column: Column) -> Sequence[Any]:
-    """Return the distinct values of a column, in any order. May return some several times."""
-    if type(column) is Coded:
-        return column.values
-    return as_list(column)
 
 
 def _picked(values: Sequence[Any], positions: list[int]) -> list[Any]:

@@ -1,11 +1,17 @@
 """Uses of `LocalCluster` in tests: with `FakeRedisStateProvider`, and at the top level of an imported module."""
 
+import json
 import pickle
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.streams import Tuple
 from anchorbolt.testing import FakeRedisStateProvider, LocalCluster
-from tests.engine.jobs import feeder, run, word_count
+from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import RichBolt, feeder, run, word_count
 from tests.support.programs import printed
 
 
@@ -26,6 +32,40 @@ def test_providers_of_one_name_share_their_content_and_others_do_not() -> None:
             storage.claim()
     assert list(redis.namespaces()) == ["words:count-0"]
     assert list(FakeRedisStateProvider().namespaces()) == []
+
+
+class KeepsTuples(RichBolt):
+    """Keeps some tuples, in several ways, and looks at the end whether they are as they were."""
+
+    def __init__(self, kept_in: str) -> None:
+        self.kept_in = kept_in
+
+    def execute(self, tup: Tuple) -> None:
+        number = tup["number"]
+        if number == 0:
+            self.kept: list[tuple[int, Tuple]] = []
+            self.later: list[tuple[int, Callable[[], Any]]] = []
+        if number % 3 == 0:
+            self.kept.append((number, tup))
+        if number % 5 == 0:
+            self.later.append((number, lambda: tup["number"]))
+        if number % 7 == 0:
+            self.later.append((number, map(tup.get, ["number"]).__next__))
+        self.collector.ack(tup)
+
+    def cleanup(self) -> None:
+        seen = [(number, tup[0]) for number, tup in self.kept] + [(number, read()) for number, read in self.later]
+        Path(self.kept_in).write_text(json.dumps(seen))
+
+
+def test_a_tuple_that_a_bolt_keeps_does_not_change(tmp_path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", FeederSpout(["number"], [[(number,) for number in range(1000)]]))
+    builder.set_bolt("keep", KeepsTuples(str(tmp_path / "kept"))).shuffle_grouping("numbers")
+    run(LocalCluster(), builder.create_topology("kept"))
+    kept = json.loads((tmp_path / "kept").read_text())
+    assert len(kept) == 334 + 200 + 143
+    assert all(number == seen for number, seen in kept)
 
 
 JOB = """

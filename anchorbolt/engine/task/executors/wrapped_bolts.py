@@ -7,6 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anchorbolt.bolts.arrow import BaseArrowBolt
@@ -22,7 +23,7 @@ from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
 from anchorbolt.streams.calls import others_may_call
-from anchorbolt.streams.columns import distinct, rows_of
+from anchorbolt.streams.columns import Coded, as_list, rows_of
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.streams.tuple_batch import TupleBatch
@@ -181,17 +182,21 @@ class CheckpointTupleForwarder(WrappedBolt):
             if self._tracked is not None:
                 self._tracked.isolates = self.isolates
                 self._tracked.execute(batch)
-            elif basic is None:
-                for tup in batch.tuples():
+            elif batch.size:
+                header, rows = batch.header, batch.rows()
+                tup = Tuple((), header)
+                alone = getrefcount(tup)
+                for row in rows:
+                    # A new object only if the bolt keeps the last one. To make one takes longer than many an `execute`.
+                    if getrefcount(tup) == alone:
+                        tup.values = row
+                    else:
+                        tup = Tuple(row, header)
                     try:
-                        execute(tup)
-                    except FailedException:
-                        if self._collector.fail_has_effect:
-                            raise
-            else:
-                for tup in batch.tuples():
-                    try:
-                        execute(tup, basic)
+                        if basic is None:
+                            execute(tup)
+                        else:
+                            execute(tup, basic)
                     except FailedException:
                         if self._collector.fail_has_effect:
                             raise
@@ -354,9 +359,10 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         header = batch.header
         fields = self._key_fields.get((header.component, header.stream), ())
         columns = [batch.columns[header.index[field]] for field in fields]
-        if columns:
-            keys = distinct(columns[0]) if len(columns) == 1 else list(rows_of(batch.size, columns))
-            self._state.prefetch(_distinct(keys))
+        if len(columns) == 1 and type(columns[0]) is Coded:
+            self._state.prefetch(columns[0].values, are_distinct=True)
+        elif columns:
+            self._state.prefetch(_distinct(as_list(columns[0]) if len(columns) == 1 else rows_of(batch.size, columns)))
 
     def _keys(self, batch: TupleBatch) -> dict[Any, None]:
         """Return the keys that the bolt names, in their order."""
