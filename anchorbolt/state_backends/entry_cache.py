@@ -145,15 +145,13 @@ class EntryCache(AttemptView, State):
         self._attempt.close()
 
     def evict(self, entries: int) -> tuple[int, int]:
-        """Forget the oldest cached entries; if some updates were never staged, forget all other entries.
+        """Forget the oldest cached entries; if the column has updates, all except these.
 
         Called by the budget while another task of the process runs.
         """
-        if self._updates:
-            self._cache = {}
-            self._cache_bytes = 0
-            if self._column is not None:
-                self._column.keep_updates()
+        if self._column is not None and self._column.updates:
+            self._cache, self._cache_bytes = {}, 0
+            self._column.keep_updates()
         else:
             self._drop_oldest(entries)
         return self.clean_entries, self._cache_bytes

@@ -223,7 +223,9 @@ tasks that take turns empty each other's caches
 an idle task keeps its share of the budget
     state_backends.cache_budget._make_room: share if _ else 0 -> share
 a state that gives up entries forgets updates that were never staged
-    state_backends.entry_cache.evict: if self._updates: ... -> self._drop_oldest(entries)
+    state_backends.entry_cache.evict: self._drop_oldest(entries) -> self._dirty.clear()
+staged updates are not read from the cache
+    state_backends.entry_cache._stage_updates: self._cache.update(...) -> pass
 a stale cache of committed values is used
     state_backends.entry_cache.begin: self._cache_position != _ -> False
 values of a wave that did not finish stay in the cache

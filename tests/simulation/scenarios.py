@@ -14,7 +14,11 @@ _BLOCKS = 4
 _WITH_WORKERS = 3  # of the blocks of seeds
 _HOSTED = 2
 _VARIANTS = 4
+_MIXES = 8
 _WITH_LOSSES = 3  # of the variants of a stream spout
+VECTORISED_SEEDS = range(1 << 17, 1 << 19)
+"""Seeds with vectorised bolts: in seven of eight blocks, one or more of the bolts that take lines."""
+
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
 """The seeds whose topology has a rich spout."""
 TRANSACTIONAL_SEEDS = range(_TRANSACTIONAL, 1 << 32, _SCENARIOS)
@@ -74,6 +78,7 @@ class Scenario:
     loses_executors: bool = False
     workers: int = 0  # that stay; 0 if the tasks run as Spark's
     hosts_spouts: bool = False  # whether they have the rich spouts
+    vectorised: frozenset[str] = frozenset()  # these bolts, of those that take lines
 
     @property
     def may_fail_for_good(self) -> bool:
@@ -92,7 +97,10 @@ class Scenario:
 
 def scenario_of(choices: Choices) -> Scenario:
     """Return the scenario of a seed. That of every second seed is the simplest one, and takes no other choice."""
-    block, variant = divmod(choices.by_seed(_BLOCK * _BLOCKS), _BLOCK)
+    seed = choices.by_seed(1 << 20)
+    mix, block, variant = seed // (_BLOCK * _BLOCKS) % _MIXES, seed // _BLOCK % _BLOCKS, seed % _BLOCK
+    mix = mix if seed in VECTORISED_SEEDS else 0
+    vectorised = frozenset(bolt for place, bolt in enumerate(("split", "count", "remember")) if mix >> place & 1)
     number, kind = divmod(variant, _SCENARIOS)
     workers = 2 + number % 2 if block == _WITH_WORKERS else 0
     in_tasks = number in _COMMIT_TASKS
@@ -100,7 +108,7 @@ def scenario_of(choices: Choices) -> Scenario:
         return Scenario(has_stream=False, is_transactional=True, commits_in_tasks=in_tasks, workers=workers)
     if kind != _RELIABLE:
         loses = number % _VARIANTS == _WITH_LOSSES
-        return Scenario(commits_in_tasks=in_tasks, loses_executors=loses, workers=workers)
+        return Scenario(commits_in_tasks=in_tasks, loses_executors=loses, workers=workers, vectorised=vectorised)
     return Scenario(
         commits_in_tasks=in_tasks,
         has_stream=choices.pick(5) == 1,
@@ -115,4 +123,5 @@ def scenario_of(choices: Choices) -> Scenario:
         spouts=1 + choices.pick(2),
         workers=workers,
         hosts_spouts=workers > 0 and number % _HOSTED == 0,
+        vectorised=vectorised,
     )

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.simulation.choices import Choices
-from tests.simulation.scenarios import RELIABLE_SEEDS, WORKER_SEEDS, Fate, Ids, scenario_of
+from tests.simulation.scenarios import RELIABLE_SEEDS, VECTORISED_SEEDS, WORKER_SEEDS, Fate, Ids, scenario_of
 from tests.simulation.simulate import Outcome, failures_among, run_choices, run_seed, run_seeds, shrink
 
 SEEDS = int(os.environ.get("ANCHORBOLT_SEEDS", "10000"))
@@ -28,6 +28,7 @@ def report(outcome: Outcome) -> str:
     ("first", "number"),
     [
         (FIRST, 400),
+        (VECTORISED_SEEDS.start + 128, 100),
         *(pytest.param(first, CHUNK, marks=pytest.mark.thorough) for first in range(FIRST, FIRST + SEEDS, CHUNK)),
     ],
 )

@@ -2,21 +2,31 @@
 
 Lines go to two splitters, their words to two counters and to one bolt that remembers the highest mark of each; what the
 counters emit goes to two tasks of a Parquet sink. So there are a plain bolt, two stateful ones fed by one stream, a
-sink behind them, and several tasks of each kind. Every execution of a splitter marks its words with numbers of its own,
-ever higher ones, and the highest is kept: state and rows that stem from different attempts of it can be told apart.
+sink behind them, and several tasks of each kind; in some scenarios, some of the bolts are vectorised. Every execution
+of a splitter marks its words with numbers of its own, ever higher ones, and the highest is kept: state and rows that
+stem from different attempts of it can be told apart.
 
 With a reliable spout the topology has the part that `reliable_topology` describes, beside this one or in its place.
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector, ParquetSink
+from anchorbolt.bolts import (
+    ArrowOutputCollector,
+    BaseArrowBolt,
+    BaseBasicBolt,
+    BaseStatefulArrowBolt,
+    BaseStatefulBolt,
+    BasicOutputCollector,
+    OutputCollector,
+    ParquetSink,
+)
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.feeder import FeederSpout
@@ -90,6 +100,50 @@ class Count(Remember):
         declarer.declare("word", "count", "mark")
 
 
+class ArrowSplit(BaseArrowBolt):
+    def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
+        words = [(line, word) for line, text in enumerate(batch["line"].to_pylist()) for word in text.split()]
+        columns = [[word for _, word in words], [next(_marks) for _ in words]]
+        collector.emit_batch(columns, parents=[line for line, _ in words])
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare(pa.schema([("word", pa.string()), ("mark", pa.int64())]))
+
+
+class ArrowRemember(BaseStatefulArrowBolt):
+    def init_state(self, state: KeyValueState[str, Any]) -> None:
+        self.state = state
+
+    def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
+        words, marks = batch["word"].to_pylist(), batch["mark"].to_pylist()
+        highest = dict(zip(words, self.state.get_array(words, [0, 0]).to_pylist(), strict=True))
+        for word, mark in zip(words, marks, strict=True):
+            highest[word] = [0, max(mark, highest[word][1])]
+        self.state.delete_array([word for word, mark in zip(words, marks, strict=True) if mark % 7 == 0])
+        self.state.put_array(list(highest), list(highest.values()))
+
+
+class ArrowCount(ArrowRemember):
+    def init_state(self, state: KeyValueState[str, Any]) -> None:
+        super().init_state(state)
+        self.words = state.get(SIZE, (0, 0))[0]
+
+    def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
+        counts, highest = [], []
+        for word, mark in zip(batch["word"].to_pylist(), batch["mark"].to_pylist(), strict=True):
+            count, before = self.state.get(word, (0, 0))
+            counts.append(count + 1)
+            highest.append(max(mark, before))
+            if count == 0:
+                self.words += 1
+                self.state.put(SIZE, (self.words, 0))
+            self.state.put(word, (counts[-1], highest[-1]))
+        collector.emit_batch([batch["word"], counts, highest], parents=range(batch.num_rows))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare(pa.schema([("word", pa.string()), ("count", pa.int64()), ("mark", pa.int64())]))
+
+
 @lru_cache(maxsize=64)
 def simulated_topology(
     scenario: Scenario, spouts: tuple[str, ...] = (), *, parts_tasks: int = 2, has_audit: bool = False
@@ -99,7 +153,7 @@ def simulated_topology(
     if scenario.has_stream:
         # Where a driver runs spouts itself, it would run a feeder spout, too.
         lines = StreamSpout(_no_source, ["line"]) if scenario.is_reliable else FeederSpout(["line"])
-        _add_lines(builder, lines)
+        _add_lines(builder, lines, scenario.vectorised)
     if scenario.is_reliable:
         add_reliable_part(builder, scenario, spouts, parts_tasks=parts_tasks, has_audit=has_audit)
     return builder.create_topology(NAME)
@@ -109,11 +163,14 @@ def _no_source(spark: Any) -> NoReturn:
     raise AssertionError("a driver of the simulation reads its batches from the world")
 
 
-def _add_lines(builder: TopologyBuilder, lines: Spout) -> None:
+def _add_lines(builder: TopologyBuilder, lines: Spout, vectorised: Set[str]) -> None:
     builder.set_spout("lines", lines)
-    builder.set_bolt("split", Split(), 2).shuffle_grouping("lines")
-    builder.set_bolt("count", Count(), 2).fields_grouping("split", "word")
-    builder.set_bolt("remember", Remember()).global_grouping("split")
+    split = ArrowSplit() if "split" in vectorised else Split()
+    builder.set_bolt("split", split, 2).shuffle_grouping("lines")
+    count = ArrowCount() if "count" in vectorised else Count()
+    builder.set_bolt("count", count, 2).fields_grouping("split", "word")
+    remember = ArrowRemember() if "remember" in vectorised else Remember()
+    builder.set_bolt("remember", remember).global_grouping("split")
     schema = pa.schema([("word", pa.string()), ("count", pa.int64()), ("mark", pa.int64())])
     builder.set_bolt("out", ParquetSink(OUT, schema=schema), 2).fields_grouping("count", "word")
 
