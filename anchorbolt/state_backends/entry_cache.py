@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 SMALL_INT = 1 << 62
 """The cache holds an int between this and its negative as it is, whatever the codec's limits are."""
 
+LEAST_SHORT = -(1 << 30)
+"""Python 3.11 compares ints of up to 30 bits four times as fast as longer ones."""
+
 _SMALL = frozenset({int, float, bool, type(None), type(ABSENT)})  # types of cached values whose bytes are not counted
 _NOT_A_KEY = (b"",)  # the cache key of no key: no codec encodes anything as zero bytes
 _READ_CHUNK = 4096
@@ -61,6 +64,7 @@ class EntryCache(AttemptView, State):
             storage.namespace, key_codec or MsgpackKeyCodec(), value_codec or MsgpackCodec(), schema, storage.limits
         )
         self._small_int = SMALL_INT if self._encoding.keeps_ints else -SMALL_INT  # negative: no int is small
+        self._short_int = -LEAST_SHORT if self._encoding.keeps_ints else LEAST_SHORT  # likewise
         # Types of values that are put without a check. An int may have too many bits. None may replace a large value.
         self._kept = frozenset({float, bool}) & self._encoding.kept_as_they_are
         self._attempt = TaskNamespace(storage, self._encoding.header)

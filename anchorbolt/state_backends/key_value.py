@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.state_backends.bulk import BulkAccess
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey
-from anchorbolt.state_backends.entry_cache import SMALL_INT
+from anchorbolt.state_backends.entry_cache import LEAST_SHORT, SMALL_INT
 from anchorbolt.state_backends.sums import sum_of
 from anchorbolt.util.messages import shortened
 
@@ -41,7 +41,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
     def get(self, key: K, default: Any = None) -> Any:
         """Return the value of `key`, or `default` if it has none."""
         kind = type(key)
-        cache_key = key if kind is int or kind is str else self._cache_key(key)
+        cache_key = key if kind is str or kind is int else self._cache_key(key)
         value = self._dirty.get(cache_key, _NOTHING)
         if value is _NOTHING:
             try:
@@ -72,7 +72,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         dirty: dict[Any, Any] = self._dirty
         if kind is str or kind is int:
             if key in dirty:
-                if type(value) is int and -SMALL_INT < value < self._small_int:  # type: ignore[operator]
+                if type(value) is int and value < self._short_int and value > LEAST_SHORT:  # type: ignore[operator]
                     dirty[key] = value
                     return
                 cache_key: Any = key
@@ -108,7 +108,8 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             is_update = value is not _NOTHING
             if type(value if is_update else (value := self._cache.get(key))) is number:
                 total: Any = value + n
-                if -SMALL_INT < total < self._small_int if number is int else float in self._kept:
+                is_short = total < self._short_int and total > LEAST_SHORT if number is int else float in self._kept
+                if is_short:
                     dirty[key] = total
                     if not is_update and len(dirty) >= self._pending_entries:
                         self._stage_updates()
