@@ -208,11 +208,13 @@ def coded(column: Column) -> Coded | None:
 
     size = len(column)
     if isinstance(column, list | tuple):
-        kinds = list(map(type, column))  # to count is faster than a set
-        if not kinds or kinds[0] not in (str, int) or kinds.count(kinds[0]) != size:
-            return None
         try:
-            column = pa.array(column, pa.string() if kinds[0] is str else pa.int64())
+            if _are_texts(column):
+                column = pa.array(column, pa.string())
+            elif set(map(type, column)) == {int}:
+                column = pa.array(column, pa.int64())
+            else:
+                return None
         except (UnicodeEncodeError, OverflowError):  # a lone surrogate, or an int of more than 64 bits
             return None
     if not pa.types.is_dictionary(column.type):
@@ -224,6 +226,15 @@ def coded(column: Column) -> Coded | None:
     if column.null_count or column.dictionary.null_count or len(column.dictionary) > size // 2:
         return None
     return Coded(column.dictionary.to_pylist(), column.indices.to_numpy(zero_copy_only=False))
+
+
+def _are_texts(column: Sequence[Any]) -> bool:
+    """Return whether all values are str, or of classes below it, which arrive as str. Faster than to look at types."""
+    try:
+        "".join(column)
+    except TypeError:
+        return False
+    return len(column) > 0
 
 
 def _picked(values: Sequence[Any], positions: list[int]) -> list[Any]:

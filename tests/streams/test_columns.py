@@ -53,22 +53,18 @@ def test_columns_come_back_from_a_message_as_they_were(columns: list[list[Any]])
 
 @pytest.mark.parametrize(
     "values",
-    [
-        ["a", None],
-        [1, True],
-        [1, 1.0],
-        ["a", b"a"],
-        [np.str_("a"), "a"],
-        ["\ud800"],
-        [2**64],
-        [("a", 1)],
-        [float("nan")],
-        [b"a"],
-    ],
+    [["a", None], [1, True], [1, 1.0], ["a", b"a"], ["\ud800"], [2**64], [("a", 1)], [float("nan")], [b"a"]],
     ids=repr,
 )
 def test_only_columns_of_text_or_of_small_ints_are_coded(values: list[Any]) -> None:
     assert coded(values * 1000) is None
+
+
+def test_texts_of_other_classes_are_coded_as_the_str_that_arrives() -> None:
+    found = coded([np.str_("a"), "a"] * 1000)
+    assert found is not None
+    assert found.values == unpack(pack([np.str_("a")]))
+    assert type(found.values[0]) is str
 
 
 def test_a_column_with_few_repeated_values_is_not_coded() -> None:
