@@ -96,8 +96,7 @@ def _run(
         else:
             following = plan.wiring.next_partition(home, envelope.level, envelope.destination)
             yield envelope._replace(partition=following)
-    begin(task)
-    yield from run.finish()
+    yield from steps(run.finish())
 
 
 class BoltTask:
@@ -180,8 +179,8 @@ class BoltTask:
             reach(FaultPoint.TASK_EXECUTED)
             yield from instance.emitter.take()
 
-    def finish(self) -> list[Envelope]:
-        """Prepare, after the input has ended with PREPARE; report in any case.
+    def finish(self) -> Iterator[Envelope]:
+        """Prepare, after the input has ended with PREPARE; yield the last blobs, and the report in any case.
 
         The driver notices if a part of the input is missing: it compares the blobs that all tasks sent and received.
         """
@@ -222,7 +221,7 @@ class BoltTask:
         if report.failure is not None and self._is_to_blame:
             emitter.give_up()
         emitter.report(report)
-        return emitter.take()
+        yield from emitter.take()
 
     def _tick(self, bolt: WrappedBolt) -> None:
         """Execute a tick tuple, if one is due, after all other tuples of the wave."""

@@ -120,7 +120,7 @@ def test_a_killed_worker_changes_nothing_and_all_bolts_of_its_partition_are_name
     assert_counted(handle, tmp_path)
     [warned] = [message for message in caplog.messages if "tried again" in message]
     assert WORKERS or "bolt 'split' or bolt 'pass', task" in warned
-    assert "('split'" in warned
+    assert WORKERS or "('split'" in warned, "in a worker that stays it has reported"
     assert "('pass'" in warned
 
 

@@ -37,7 +37,7 @@ from tests.engine.jobs import BasicBolt, CountWords, RichBolt, finished
 
 ATTEMPT = "a" * 32
 ROUND = Round(0, Fence(1, 1))
-CHAIN: list[TaskKey] = [("copies", 1), ("count", 1), ("last", 1)]
+CHAIN: list[TaskKey] = [("copies", 1), ("count", 1), ("last", 1), ("twin", 1)]
 
 
 class Copies(BasicBolt):
@@ -60,8 +60,12 @@ class NotedCount(CountWords):
 
 
 class Last(RichBolt):
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        super().prepare(conf, context, collector)
+        self.name = context.this_component_id
+
     def execute(self, tup: Tuple) -> None:
-        note(("last", 1))
+        note((self.name, 1))
         self.collector.ack(tup)
 
 
@@ -79,6 +83,7 @@ def topology() -> Topology:
     builder.set_bolt("copies", Copies(), 2).fields_grouping("rows", "word")
     builder.set_bolt("count", NotedCount(), 2).none_grouping("copies")
     builder.set_bolt("last", Last(), 2).local_or_shuffle_grouping("count")
+    builder.set_bolt("twin", Last(), 2).none_grouping("count")
     builder.set_bolt("behind", Last()).global_grouping("count")
     return builder.create_topology("t")
 
@@ -107,10 +112,15 @@ def test_each_task_of_a_partition_sends_its_own_report(plan: ExecutionPlan) -> N
     sent = sent_by(plan, ("a", 3), ("b", 4))
     reports = reports_of(plan, sent)
     assert list(reports) == CHAIN
-    assert {task[0]: report.tuples_in for task, report in reports.items()} == {"copies": 2, "count": 7, "last": 7}
-    assert len({report.attempt for report in reports.values()}) == 3
-    for sender, receiver in pairwise(CHAIN):
-        assert reports[sender].sent[receiver[0]] == reports[receiver].received
+    assert {task[0]: report.tuples_in for task, report in reports.items()} == {
+        "copies": 2,
+        "count": 7,
+        "last": 7,
+        "twin": 7,
+    }
+    assert len({report.attempt for report in reports.values()}) == 4
+    for sender, receiver in (("copies", "count"), ("count", "last"), ("count", "twin")):
+        assert reports[sender, 1].sent[receiver] == reports[receiver, 1].received
     others = [each for each in sent if each.level != plan.wiring.driver_level]
     assert {(each.level, each.destination) for each in others} == {plan.wiring.places["behind", 0]}
 
@@ -166,7 +176,8 @@ def test_a_task_that_fails_leaves_the_tasks_in_front_of_it_alone(plan: Execution
     assert reports["copies", 1].failure is None
     assert reports["copies", 1].tuples_out == 7
     assert "here" in str(reports["count", 1].failure)
-    assert "task ('count', 1) failed" in str(reports["last", 1].failure)
+    for component in ("last", "twin"):
+        assert "task ('count', 1) failed" in str(reports[component, 1].failure)
 
 
 class Sees(RichBolt):

@@ -195,6 +195,23 @@ def test_an_attempts_id_follows_from_its_run_its_round_and_its_execution() -> No
         check_attempt(each)
 
 
+def test_the_attempts_of_a_partition_differ_and_stay_short() -> None:
+    plan, current, tasks = plan_of(1000), Round(4, Fence(3, 6)), 1000
+    names = {
+        (component, index): attempt_id(plan, current, 70 + index, position)
+        for position, component in enumerate(("split", "count"))
+        for index in range(tasks)
+    }
+    assert len(set(names.values())) == 2 * tasks
+    for each in names.values():
+        check_attempt(each)
+    check_attempt(attempt_id(plan, current, 70, 1000))
+    batch = BatchTry(
+        TransactionAttempt(4, 1), Fence(3, 6), 3, None, {task: HandOff(name, False) for task, name in names.items()}
+    )
+    assert len(round_to_text(plan, Round(4, Fence(3, 7), batch=batch))) < 2000
+
+
 @pytest.mark.parametrize(
     ("active", "most_bytes"), [(1.0, 450), (0.0, 450), (0.5, 1400), (0.05, 3200)], ids=["all", "none", "half", "few"]
 )

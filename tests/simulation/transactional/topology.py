@@ -42,7 +42,11 @@ def batch_topology(kind: SpoutKind, shape: Shape, emitters: int, *, chains: bool
         builder.set_bolt("sum", bolts.Sum()).global_grouping("partial")
         if chains:
             builder.set_bolt("tail", bolts.Tail()).none_grouping("sum").local_or_shuffle_grouping("sum", "executed")
-        builder.set_committer_bolt("keep", bolts.Keep()).global_grouping("pass")
+        keep = builder.set_committer_bolt("keep", bolts.Keep())
+        if chains:  # not to a bolt of the other phase
+            keep.none_grouping("pass")
+        else:
+            keep.global_grouping("pass")
         below = builder.set_bolt("below", bolts.Below())
         below.global_grouping("pass").global_grouping("sum").global_grouping("sum", "executed").global_grouping("keep")
     if shape in (Shape.FULL, Shape.STATEFUL):
