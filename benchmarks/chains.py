@@ -1,7 +1,8 @@
-"""What an almost empty wave of four bolts takes as Spark jobs: with chained bolts, and with shuffles, in turn.
+"""What an almost empty wave of four bolts takes as Spark jobs: with two of them chained, and with shuffles, in turn.
 
 `make bench-chains`. A rich spout emits its next message when the last one is acked; the words of the message pass two
-bolts and are counted, all in two tasks each, with state in Redis. The first waves are left out.
+bolts, which are chained or not, and are counted. Each bolt has two tasks; the state is in Redis. With the spout and the
+ackers a wave has four Spark stages, or six. The first waves are left out.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Pass(BaseBasicBolt):
 
 
 def four_bolts(grouping: str, waves: int) -> Topology:
-    """Return a topology of four bolts, the last three of which this grouping joins to the bolt before."""
+    """Return a topology of four bolts, of which this grouping joins the first three."""
     builder = TopologyBuilder()
     builder.set_spout("in", reliable.OneByOne(waves))
     builder.set_bolt("split", reliable.Split(), 2).shuffle_grouping("in")
     getattr(builder.set_bolt("first", Pass(), 2), f"{grouping}_grouping")("split")
     getattr(builder.set_bolt("second", Pass(), 2), f"{grouping}_grouping")("first")
-    getattr(builder.set_bolt("count", reliable.Count(), 2), f"{grouping}_grouping")("second")
+    builder.set_bolt("count", reliable.Count(), 2).fields_grouping("second", "word")
     return builder.create_topology("four-bolts")
 
 
