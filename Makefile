@@ -159,6 +159,11 @@ bench-latency:  ## benchmarks/latency.py: almost empty waves and messages/s, as 
 	$(SET_UP) --java --redis
 	$(IN_VENV) python -m benchmarks.latency $(OPTIONS)
 
+.PHONY: bench-chains
+bench-chains:  ## benchmarks/chains.py: almost empty waves of four bolts as jobs, chained and with shuffles
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m benchmarks.chains $(OPTIONS)
+
 .PHONY: bench-reliable
 bench-reliable:  ## benchmarks/reliable.py: tracked beside untracked tuples, and how soon a message is acked
 	$(SET_UP) --java --redis

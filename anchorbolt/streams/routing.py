@@ -100,6 +100,12 @@ class _GlobalRouter(Router):
         return [ALL, *[_NONE] * (self._destinations - 1)]
 
 
+class _ChainedRouter(Router):
+    def route(self, size: int, columns: list[Column], tasks: Sequence[int] = ()) -> Sequence[Positions]:
+        index = self._context.this_task_index
+        return [ALL if each == index else _NONE for each in range(self._destinations)]
+
+
 class _KeyRouter(Router):
     def __init__(self, grouping: Grouping, **edge: Any) -> None:
         super().__init__(grouping, **edge)
@@ -208,6 +214,7 @@ ROUTERS: dict[str, type[Router]] = {
     "global": _GlobalRouter,
     "direct": _DirectRouter,
     "custom": _CustomRouter,
+    "chained": _ChainedRouter,  # instead of none or local-or-shuffle grouping, to a chained bolt
 }
 
 

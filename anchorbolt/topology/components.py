@@ -63,11 +63,15 @@ class BoltDeclarer:
         return self._take(component, stream, Grouping("global"))
 
     def none_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Any distribution is acceptable: same as `shuffle_grouping`."""
+        """Any distribution is acceptable: same as `local_or_shuffle_grouping`."""
         return self._take(component, stream, Grouping("none"))
 
     def local_or_shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Same as `shuffle_grouping`: Spark's shuffle separates any two bolts. Accepted for topologies from Storm."""
+        """Send tuples to the task with the emitting task's index if this bolt is chained, else as `shuffle_grouping`.
+
+        A bolt is chained to another bolt, and needs no Spark stage, if it takes all its input from that bolt by this
+        grouping or `none_grouping`, and has as many tasks.
+        """
         return self._take(component, stream, Grouping("local_or_shuffle"))
 
     def direct_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:

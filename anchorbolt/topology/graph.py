@@ -13,6 +13,9 @@ from anchorbolt.spouts.base import BaseRichSpout, Spout, StreamSpout
 from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
 from anchorbolt.streams.declaration import ACKER_ID, CHECKPOINT_SPOUT_ID, GlobalStreamId, Grouping, StreamDeclaration
 
+_LOCAL = {"none", "local_or_shuffle"}
+"""Groupings that may keep a tuple in the process of its emitter."""
+
 
 class Input(NamedTuple):
     """A stream that a bolt receives, and how its tuples are distributed over the bolt's tasks."""
@@ -123,6 +126,25 @@ class Topology:
                     late.add(spec.id)
         return frozenset(late)
 
+    @cached_property
+    def chained(self) -> Mapping[str, str]:
+        """The chained bolts, each with the bolt whose tasks feed its tasks: task 0 feeds task 0, and so on.
+
+        A chained bolt takes all its input from one other bolt, by none or local-or-shuffle grouping, and has as many
+        tasks. In a transactional topology both finish a batch in the same phase.
+        """
+        found = {}
+        for spec in self.bolts.values():
+            upstream = self.bolts.get(spec.sources[0]) if len(spec.sources) == 1 else None
+            if (
+                upstream is not None
+                and upstream.parallelism == spec.parallelism
+                and {each.grouping.name for each in spec.inputs} <= _LOCAL
+                and (upstream.id in self.late_bolts) == (spec.id in self.late_bolts)
+            ):
+                found[spec.id] = upstream.id
+        return MappingProxyType(found)
+
     @property
     def is_stateful(self) -> bool:
         """Whether the topology has a stateful bolt."""
@@ -142,7 +164,8 @@ class Topology:
     def describe(self) -> str:
         """Return a text with one line per component, level by level: its class, its inputs and its streams.
 
-        For a transactional topology it names the committers, and the other bolts that finish in the commit phase.
+        It says to which bolt a bolt is chained. For a transactional topology it names the committers, and the other
+        bolts that finish in the commit phase.
         """
         state = "stateful" if self.is_stateful else "without state"
         if self.batch_spout is None:
@@ -182,5 +205,6 @@ class Topology:
             executed = ", committer"
         else:
             executed = ", finishes in the commit phase" if spec.id in self.late_bolts else ""
-        bolt = f"{spec.id} x{spec.parallelism} ({type(spec.bolt).__name__}{executed})"
+        chained = f", chained to {self.chained[spec.id]}" if spec.id in self.chained else ""
+        bolt = f"{spec.id} x{spec.parallelism} ({type(spec.bolt).__name__}{executed}{chained})"
         return f"{bolt} takes {taken}" + (f",{emits}" if emits else "")

@@ -214,6 +214,7 @@ class Component(Answer, frozen=True, kw_only=True):
     topology_status: str
     component_type: str
     type: str
+    chained_to: str | UnsetType = UNSET  # of a chained bolt
     window: str
     window_hint: str
     window_seconds: float
@@ -232,6 +233,7 @@ class Component(Answer, frozen=True, kw_only=True):
 
 
 class DrawnComponent(GraphComponent, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    chained_to: str | UnsetType = UNSET  # again, in camel case
     executed: int
     emitted: int
     executed_per_second: float

@@ -1,6 +1,6 @@
 """The campaign of real kills: `make crash-test ROUNDS=n`. Every point, every victim, every provider, and a report.
 
-A round is, for each provider, four runs of the job, one for each set of kills, and for each of the driver's points a
+A round is, for each provider, five runs of the job, one for each set of kills, and for each of the driver's points a
 run whose driver sleeps there while a newer one does the work. The providers' servers are started for it.
 """
 
@@ -24,15 +24,16 @@ from rich.table import Table
 from anchorbolt.testing import FaultAction, FaultPoint, Victim
 from anchorbolt.testing.crash import CrashTestError
 from tests.crash.plans import IN_WAVES, ON_DRIVER, ON_WORKERS
-from tests.crash.runs import KilledRun, kill_at, wrong_once_it_wakes
+from tests.crash.runs import CHAINED_JOB, JOB, KilledRun, kill_at, wrong_once_it_wakes
 from tests.support import spark_jvm
 from tests.support.stores import PROVIDERS, settings_of, store_of
 
-_SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
-    ("driver, at its own points", ON_DRIVER, Victim.HERE),
-    ("worker, at its own points", ON_WORKERS, Victim.HERE),
-    ("driver, at a worker's points", ON_WORKERS, Victim.DRIVER),
-    ("worker, at the driver's points", IN_WAVES, Victim.WORKER),
+_SETS: tuple[tuple[str, Sequence[FaultPoint], Victim, str], ...] = (
+    ("driver, at its own points", ON_DRIVER, Victim.HERE, JOB),
+    ("worker, at its own points", ON_WORKERS, Victim.HERE, JOB),
+    ("driver, at a worker's points", ON_WORKERS, Victim.DRIVER, JOB),
+    ("worker, at the driver's points", IN_WAVES, Victim.WORKER, JOB),
+    ("worker, at its own points, with chained bolts", ON_WORKERS, Victim.HERE, CHAINED_JOB),
 )
 
 _TWO_DRIVERS = "nobody; a driver slept, a newer one ran"
@@ -93,10 +94,10 @@ def main(
     tallies: defaultdict[tuple[str, str], Tally] = defaultdict(Tally)
     for number in range(1, rounds + 1):
         for name in PROVIDERS if provider is None else [provider]:
-            for title, points, victim in _SETS:
+            for title, points, victim, job in _SETS:
                 tally = tallies[name, title]
                 with _run(console, f"round {number}, {name}, {title}", tally) as home, store_of(name, home) as store:
-                    tally.add(kill_at(home / "run", settings_of(store), points, victim))
+                    tally.add(kill_at(home / "run", settings_of(store), points, victim, job=job))
             tally = tallies[name, _TWO_DRIVERS]
             for point in ON_DRIVER:
                 what = f"round {number}, {name}, two drivers, {point.value}"

@@ -1,7 +1,7 @@
 """The job that is killed: `anchorbolt run tests.crash.job:topology`, with the folder `in` below the current one.
 
 A plain bolt, two stateful ones fed by it, one of them with all hooks, and a Parquet sink in two tasks; one file is one
-wave.
+wave. In `chained` the sink is chained to the counters, and another bolt to the first one.
 """
 
 from collections import Counter
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.bolts import ParquetSink
+from anchorbolt.bolts import BasicOutputCollector, ParquetSink
 from anchorbolt.streams import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.custom_states import CountInCustom
-from tests.engine.jobs import CountWords, SplitSentence, text_spout, write_lines
+from tests.engine.jobs import BasicBolt, CountWords, SplitSentence, text_spout, write_lines
 
 NAME, CUSTOM = "crash", "custom"
 TASKS = 2
@@ -40,12 +40,31 @@ class Lengths(CountWords):
         self.collector.ack(tup)
 
 
+class Passes(BasicBolt):
+    """Emits each word that it gets."""
+
+    fields = ("word",)
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        collector.emit((tup["word"],))
+
+
 def topology(conf: Mapping[str, Any]) -> Topology:
     """Return the job's topology; its folders are in the current directory."""
     builder = _splitting()
     builder.set_bolt("count", CountWords(), 2).fields_grouping("split", "word")
     builder.set_bolt("lengths", Lengths()).global_grouping("split")
     builder.set_bolt("out", ParquetSink("out"), 2).fields_grouping("count", "word")
+    return builder.create_topology(NAME)
+
+
+def chained(conf: Mapping[str, Any]) -> Topology:
+    """Return the same topology with chained bolts."""
+    builder = _splitting()
+    builder.set_bolt("pass", Passes(), TASKS).none_grouping("split")
+    builder.set_bolt("count", CountWords(), 2).fields_grouping("pass", "word")
+    builder.set_bolt("lengths", Lengths()).global_grouping("pass")
+    builder.set_bolt("out", ParquetSink("out"), 2).local_or_shuffle_grouping("count")
     return builder.create_topology(NAME)
 
 

@@ -19,6 +19,7 @@ from tests.support import spark_jvm
 from tests.support.stores import Store, settings_of
 
 JOB = "tests.crash.job:topology"
+CHAINED_JOB = "tests.crash.job:chained"
 CHECKPOINT = "topology.checkpoint.location"
 START_TIMEOUT_S = 900  # a start may lose nine workers, one after the other, on a busy machine
 
@@ -33,7 +34,12 @@ class KilledRun(NamedTuple):
 
 
 def kill_at(
-    folder: Path, settings: Mapping[str, Any], points: Sequence[FaultPoint], victim: Victim, large: int | None = None
+    folder: Path,
+    settings: Mapping[str, Any],
+    points: Sequence[FaultPoint],
+    victim: Victim,
+    large: int | None = None,
+    job: str = JOB,
 ) -> KilledRun:
     """Run the job on the store of these settings, with a kill at each of these points; one of its waves may be large.
 
@@ -42,10 +48,26 @@ def kill_at(
     """
     if FaultPoint.SLICE_APPLIED in points:  # a point between the slices of a commit, if it has several
         large = points.index(FaultPoint.SLICE_APPLIED) + 1
-    waves = write_waves(folder, len(points) + 2, large)
+    return run_with(folder, settings, list(kills(points, victim)), len(points) + 2, large, job)
+
+
+def run_with(
+    folder: Path,
+    settings: Mapping[str, Any],
+    faults: Sequence[Fault],
+    waves_wanted: int,
+    large: int | None = None,
+    job: str = JOB,
+) -> KilledRun:
+    """Run a job with these faults over so many waves, one of which may be large.
+
+    Raises:
+        CrashTestError: The job could not be brought to its end.
+    """
+    waves = write_waves(folder, waves_wanted, large)
     conf = {**settings, CHECKPOINT: str(folder / "checkpoint")}
-    runner = CrashRunner(JOB, folder, conf=conf, arguments=["--master", "local[2]"], start_timeout_s=START_TIMEOUT_S)
-    report = runner.run(*kills(points, victim))
+    runner = CrashRunner(job, folder, conf=conf, arguments=["--master", "local[2]"], start_timeout_s=START_TIMEOUT_S)
+    report = runner.run(*faults)
     wrong = differences(folder, conf, waves)
     wrong += [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]
     return KilledRun(report, wrong, *lost_and_twice(folder, conf, waves))

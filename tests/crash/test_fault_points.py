@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.testing import FaultPoint, Victim
+from anchorbolt.testing import Fault, FaultPoint, Victim
 from tests.crash.plans import COMMITS, DRIVER_PHASES, IN_WAVES, ON_DRIVER, ON_WORKERS
-from tests.crash.runs import kill_at, wrong_once_it_wakes
+from tests.crash.runs import CHAINED_JOB, kill_at, run_with, wrong_once_it_wakes
 from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -61,6 +61,44 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
         assert recoveries == {"started", "rolled forward"}
     if kills_driver and FaultPoint.ROUND_ENDED in points:
         assert "rolled back" in recoveries
+
+
+@pytest.mark.parametrize(
+    ("provider", "points", "victim"),
+    [
+        ("sqlite", ON_WORKERS, Victim.HERE),
+        thorough("redis", IN_WAVES, Victim.WORKER),
+        thorough("sqlite", DRIVER_PHASES, Victim.HERE),
+        thorough("redis", ON_WORKERS, Victim.DRIVER),
+    ],
+)
+def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice_where_bolts_are_chained(
+    tmp_path: Path, provider: str, points: Sequence[FaultPoint], victim: Victim
+) -> None:
+    with store_of(provider, tmp_path) as store:
+        assert kill_at(tmp_path / "run", settings_of(store), points, victim, job=CHAINED_JOB).wrong == []
+
+
+WITHIN_A_CHAIN = (
+    ("split", FaultPoint.TASK_PREPARED),
+    ("pass", FaultPoint.TASK_BEGUN),
+    ("pass", FaultPoint.TASK_EXECUTED),
+    ("pass", FaultPoint.TASK_PREPARED),
+    ("count", FaultPoint.SEALED),
+    ("count", FaultPoint.TASK_PREPARED),
+    ("out", FaultPoint.TASK_EXECUTED),
+    ("out", FaultPoint.SINK_FILE_WRITTEN),
+    ("out", FaultPoint.TASK_PREPARED),
+)
+"""Points at which some tasks of a partition have worked or prepared, and others have not."""
+
+
+def test_a_worker_may_die_between_two_tasks_of_a_chain(tmp_path: Path) -> None:
+    faults = [Fault(point, component=component, txid=txid) for txid, (component, point) in enumerate(WITHIN_A_CHAIN, 1)]
+    with store_of("sqlite", tmp_path) as store:
+        run = run_with(tmp_path / "run", settings_of(store), faults, len(faults) + 2, job=CHAINED_JOB)
+    assert run.wrong == []
+    assert len(run.report.starts) == 1
 
 
 @pytest.mark.usefixtures("redis_program")

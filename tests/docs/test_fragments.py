@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from anchorbolt.bolts import BaseStatefulBolt
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, ParquetSink
 from anchorbolt.testing import FeederSpout, LocalCluster, TupleCapture
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
@@ -43,6 +43,21 @@ def test_the_provider_has_a_state_of_its_own_for_one_component_only() -> None:
 
 def test_what_an_attempt_state_needs_can_be_imported() -> None:
     assert fragment("docs/custom_state.md", "import AttemptState").AttemptState
+
+
+def test_the_bolts_that_concepts_calls_chained_are_chained() -> None:
+    class Words(BaseBasicBolt):
+        def execute(self, tup: Any, collector: Any) -> None:
+            raise NotImplementedError
+
+        def declare_output_fields(self, declarer: Any) -> None:
+            declarer.declare("word")
+
+    builder = TopologyBuilder()
+    builder.set_spout("lines", FeederSpout(["line"]))
+    given = {"builder": builder, "ParquetSink": ParquetSink, **dict.fromkeys(("Split", "Clean", "Count"), Words)}
+    fragment("docs/concepts.md", "# chained to split", **given)
+    assert builder.create_topology("t").chained == {"clean": "split", "out": "count"}
 
 
 def test_the_source_and_the_sink_for_kafka_make_a_topology(monkeypatch: pytest.MonkeyPatch) -> None:

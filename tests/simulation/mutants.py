@@ -9,10 +9,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.simulation.chain_mutants import CHAIN_MUTANTS
 from tests.simulation.guards import changed
 from tests.simulation.hosted_mutants import HOSTED_MUTANTS, PLAYED_MUTANTS
 from tests.simulation.reliable_mutants import RELIABLE_MUTANTS
 from tests.simulation.scenarios import (
+    CHAIN_SEEDS,
     COMMIT_TASK_SEEDS,
     HOSTED_SEEDS,
     RELIABLE_SEEDS,
@@ -279,5 +281,6 @@ MUTANTS = [
     *_mutants(BATCH_MUTANTS, TRANSACTIONAL_SEEDS[: 8 * SEEDS]),
     *_mutants(WORKER_MUTANTS, WORKER_SEEDS[: 2 * SEEDS]),
     *_mutants(HOSTED_MUTANTS, HOSTED_SEEDS[: 2 * SEEDS]),
+    *_mutants(CHAIN_MUTANTS, CHAIN_SEEDS[: 2 * SEEDS]),
     *_mutants(PLAYED_MUTANTS, ()),
 ]

@@ -90,6 +90,19 @@ class Parts(BaseBasicBolt):
         raise FailedException(f"message {message.number} is {message.fate.name}")
 
 
+class Relay(BaseBasicBolt):
+    """Is chained to the bolt that emits these fields, and emits all that it gets."""
+
+    def __init__(self, *fields: str) -> None:
+        self.fields = fields
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        collector.emit(tup.values)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare(*self.fields)
+
+
 class Effects(BaseStatefulBolt[KeyValueState[str, Any]]):
     def get_component_configuration(self) -> Mapping[str, Any]:
         return {"topology.tick.tuple.freq.secs": TICK_SECS}
@@ -151,6 +164,12 @@ def add_reliable_part(
     for spout in spouts:
         builder.set_spout(spout, Queue(is_stable=scenario.is_stable), scenario.tasks)
         parts.shuffle_grouping(spout)
-    builder.set_bolt(EFFECTS, Effects(), 2).fields_grouping("parts", "number", "part")
-    if has_audit:
-        builder.set_bolt("audit", Audit()).shuffle_grouping("parts")
+    last = "parts"
+    if scenario.chains:
+        last = "part-relay"
+        builder.set_bolt(last, Relay("number", "part"), parts_tasks).none_grouping("parts")
+    builder.set_bolt(EFFECTS, Effects(), 2).fields_grouping(last, "number", "part")
+    if has_audit and scenario.chains:
+        builder.set_bolt("audit", Audit(), parts_tasks).local_or_shuffle_grouping(last)
+    elif has_audit:
+        builder.set_bolt("audit", Audit()).shuffle_grouping(last)

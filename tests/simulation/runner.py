@@ -14,7 +14,7 @@ from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.sources.rich_spouts import NewHost
-from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.bolt_task import run_bolt_tasks
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.executors.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -58,17 +58,17 @@ class TaskRunner:
         self._fleet = SimulatedFleet(world, self._plans, number) if number else None  # workers that stay
 
     def run_levels(self, plan: ExecutionPlan, rows: list[Envelope], current: Round) -> Sequence[TaskReport]:
-        """Run the bolts of a plan level by level on what its spouts sent; return the reports."""
-        for level in plan.wiring.levels:
+        """Run the bolts of a plan stage by stage on what its spouts sent; return the reports."""
+        for stage in plan.wiring.stages:
             inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
             for row in rows:
                 inputs[row.partition].append(row)
             rows = []
-            waiting = list(range(len(level)))
+            waiting = list(range(len(stage)))
             while waiting:
                 partition = waiting.pop(self.world.choices.pick(len(waiting)))
                 self.check(current)
-                rows += self._run_bolt(plan, level[partition], current, self._delivered(inputs[partition], current))
+                rows += self._run_bolts(plan, stage[partition], current, self._delivered(inputs[partition], current))
         return reports_in(self._delivered(rows, current), current)
 
     def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
@@ -133,8 +133,10 @@ class TaskRunner:
             sent = self._mixed(sent, again)
         return sent
 
-    def _run_bolt(self, plan: ExecutionPlan, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
-        return self.run_task(task, lambda registry: run_bolt_task(plan, task, current, registry, rows))
+    def _run_bolts(
+        self, plan: ExecutionPlan, tasks: Sequence[TaskKey], current: Round, rows: list[Envelope]
+    ) -> list[Envelope]:
+        return self.run_task(tasks[0], lambda registry: run_bolt_tasks(plan, tasks, current, registry, rows))
 
     def _mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
         """For each receiver the output of one attempt, of the other, of both, or now of one and now of the other."""

@@ -12,6 +12,8 @@ _COMMIT_TASKS = range(3, 5)
 _BLOCK = 8 * _SCENARIOS
 _BLOCKS = 4
 _WITH_WORKERS = 3  # of the blocks of seeds
+_CHAINS = 7
+_WITH_CHAINS = range(4, 6)  # of groups of all these blocks
 _HOSTED = 2
 _VARIANTS = 4
 _MIXES = 8
@@ -31,6 +33,10 @@ WORKER_SEEDS = [seed for seed in range(1 << 14) if seed // _BLOCK % _BLOCKS == _
 
 HOSTED_SEEDS = [seed for seed in WORKER_SEEDS if seed % _SCENARIOS == _RELIABLE and seed // _SCENARIOS % _HOSTED == 0]
 """Some of the seeds whose rich spouts are in these workers."""
+
+
+CHAIN_SEEDS = [seed for seed in range(1 << 14) if seed // (_BLOCK * _BLOCKS) % _CHAINS in _WITH_CHAINS]
+"""Some of the seeds with chained bolts: two sevenths of all, of every kind of topology."""
 
 
 class Ids(Enum):
@@ -79,6 +85,7 @@ class Scenario:
     workers: int = 0  # that stay; 0 if the tasks run as Spark's
     hosts_spouts: bool = False  # whether they have the rich spouts
     vectorised: frozenset[str] = frozenset()  # these bolts, of those that take lines
+    chains: bool = False  # whether some bolts are chained
 
     @property
     def may_fail_for_good(self) -> bool:
@@ -101,14 +108,19 @@ def scenario_of(choices: Choices) -> Scenario:
     mix, block, variant = seed // (_BLOCK * _BLOCKS) % _MIXES, seed // _BLOCK % _BLOCKS, seed % _BLOCK
     mix = mix if seed in VECTORISED_SEEDS else 0
     vectorised = frozenset(bolt for place, bolt in enumerate(("split", "count", "remember")) if mix >> place & 1)
+    chains = seed // (_BLOCK * _BLOCKS) % _CHAINS in _WITH_CHAINS
     number, kind = divmod(variant, _SCENARIOS)
     workers = 2 + number % 2 if block == _WITH_WORKERS else 0
     in_tasks = number in _COMMIT_TASKS
     if kind == _TRANSACTIONAL:
-        return Scenario(has_stream=False, is_transactional=True, commits_in_tasks=in_tasks, workers=workers)
+        return Scenario(
+            has_stream=False, is_transactional=True, commits_in_tasks=in_tasks, workers=workers, chains=chains
+        )
     if kind != _RELIABLE:
         loses = number % _VARIANTS == _WITH_LOSSES
-        return Scenario(commits_in_tasks=in_tasks, loses_executors=loses, workers=workers, vectorised=vectorised)
+        return Scenario(
+            commits_in_tasks=in_tasks, loses_executors=loses, workers=workers, vectorised=vectorised, chains=chains
+        )
     return Scenario(
         commits_in_tasks=in_tasks,
         has_stream=choices.pick(5) == 1,
@@ -124,4 +136,5 @@ def scenario_of(choices: Choices) -> Scenario:
         workers=workers,
         hosts_spouts=workers > 0 and number % _HOSTED == 0,
         vectorised=vectorised,
+        chains=chains,
     )

@@ -2,9 +2,10 @@
 
 Lines go to two splitters, their words to two counters and to one bolt that remembers the highest mark of each; what the
 counters emit goes to two tasks of a Parquet sink. So there are a plain bolt, two stateful ones fed by one stream, a
-sink behind them, and several tasks of each kind; in some scenarios, some of the bolts are vectorised. Every execution
-of a splitter marks its words with numbers of its own, ever higher ones, and the highest is kept: state and rows that
-stem from different attempts of it can be told apart.
+sink behind them, and several tasks of each kind; in some scenarios, some of the bolts are vectorised. In some a relay
+is chained to the splitters, and the sink to the counters. Every execution of a splitter marks its words with numbers of
+its own, ever higher ones, and the highest is kept: state and rows that stem from different attempts of it can be told
+apart.
 
 With a reliable spout the topology has the part that `reliable_topology` describes, beside this one or in its place.
 """
@@ -36,7 +37,7 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.simulation.choices import Choices
-from tests.simulation.reliable_topology import add_reliable_part
+from tests.simulation.reliable_topology import Relay, add_reliable_part
 from tests.simulation.scenarios import Scenario
 
 NAME = "simulated"
@@ -153,7 +154,7 @@ def simulated_topology(
     if scenario.has_stream:
         # Where a driver runs spouts itself, it would run a feeder spout, too.
         lines = StreamSpout(_no_source, ["line"]) if scenario.is_reliable else FeederSpout(["line"])
-        _add_lines(builder, lines, scenario.vectorised)
+        _add_lines(builder, lines, scenario.vectorised, chains=scenario.chains)
     if scenario.is_reliable:
         add_reliable_part(builder, scenario, spouts, parts_tasks=parts_tasks, has_audit=has_audit)
     return builder.create_topology(NAME)
@@ -163,16 +164,24 @@ def _no_source(spark: Any) -> NoReturn:
     raise AssertionError("a driver of the simulation reads its batches from the world")
 
 
-def _add_lines(builder: TopologyBuilder, lines: Spout, vectorised: Set[str]) -> None:
+def _add_lines(builder: TopologyBuilder, lines: Spout, vectorised: Set[str], *, chains: bool) -> None:
+    words = "split"
     builder.set_spout("lines", lines)
     split = ArrowSplit() if "split" in vectorised else Split()
     builder.set_bolt("split", split, 2).shuffle_grouping("lines")
+    if chains:
+        words = "relay"
+        builder.set_bolt("relay", Relay("word", "mark"), 2).none_grouping("split")
     count = ArrowCount() if "count" in vectorised else Count()
-    builder.set_bolt("count", count, 2).fields_grouping("split", "word")
+    builder.set_bolt("count", count, 2).fields_grouping(words, "word")
     remember = ArrowRemember() if "remember" in vectorised else Remember()
-    builder.set_bolt("remember", remember).global_grouping("split")
+    builder.set_bolt("remember", remember).global_grouping(words)
     schema = pa.schema([("word", pa.string()), ("count", pa.int64()), ("mark", pa.int64())])
-    builder.set_bolt("out", ParquetSink(OUT, schema=schema), 2).fields_grouping("count", "word")
+    out = builder.set_bolt("out", ParquetSink(OUT, schema=schema), 2)
+    if chains:
+        out.local_or_shuffle_grouping("count")
+    else:
+        out.fields_grouping("count", "word")
 
 
 def batches_of_lines(choices: Choices) -> list[list[str]]:

@@ -88,6 +88,16 @@ def test_each_row_goes_to_exactly_one_task_in_its_order_and_to_the_same_one_agai
         assert all(is_subsequence(share, rows) for share in shares)
 
 
+@given(buffers=buffers, tasks=sizes, data=st.data())
+def test_a_task_sends_every_row_to_the_task_of_a_chained_bolt_with_its_index(
+    buffers: list[list[Values]], tasks: int, data: st.DataObject
+) -> None:
+    index = data.draw(st.integers(0, tasks - 1))
+    router = router_for(Grouping("chained"), tasks, source_index=index)
+    for rows in buffers:
+        assert route(router, rows) == [rows if each == index else [] for each in range(tasks)]
+
+
 @given(buffers=buffers, tasks=sizes)
 def test_all_grouping_sends_every_row_to_every_task_and_global_grouping_to_the_first(
     buffers: list[list[Values]], tasks: int

@@ -162,6 +162,20 @@ def test_the_graph_has_the_rate_of_each_stream(client: Client) -> None:
     assert edges["split", "count"]["perSecond"] > 0
 
 
+def test_a_chained_bolt_says_to_which_bolt_it_is_chained(server: UiServer, client: Client) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("lines", FeederSpout(["line"], [[("a b",)]]))
+    builder.set_bolt("split", Split(), 2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), 2).local_or_shuffle_grouping("split")
+    handle = LocalCluster().submit(builder.create_topology("words"), CONF)
+    assert handle.await_termination(DEADLINE_S)
+    server.show(handle)
+    told = {each["id"]: each.get("chainedTo") for each in client.json(f"{WORDS}/graph")["components"]}
+    assert told == {"lines": None, "split": None, "count": "split"}
+    assert client.json(f"{WORDS}/component/count")["chainedTo"] == "split"
+    assert "chainedTo" not in client.json(f"{WORDS}/component/split")
+
+
 @pytest.mark.usefixtures("shown")
 def test_waves_and_failures_are_shown_newest_first(client: Client) -> None:
     kinds = [(each["kind"], each["txid"]) for each in client.json(f"{WORDS}/waves")["waves"]]

@@ -18,7 +18,7 @@ from anchorbolt.engine.driver.runner import StageProgress, WorkerFigures
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.sources.driver_spouts import Clock, DriverSpouts, driver_spouts
 from anchorbolt.engine.sources.source import Source
-from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.bolt_task import run_bolt_tasks
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -49,9 +49,10 @@ class Workers:
         self._registries = [InstanceRegistry() for _ in range(_WORKERS)]
         self._used: dict[TaskKey, InstanceRegistry] = {}  # in the task's last round
 
-    def choose(self, task: TaskKey) -> InstanceRegistry:
-        """Return the instances of the worker that runs a task in this round."""
-        registry = self._used[task] = self._choice.choice(self._registries)
+    def choose(self, *tasks: TaskKey) -> InstanceRegistry:
+        """Return the instances of the worker that runs these tasks in this round."""
+        registry = self._choice.choice(self._registries)
+        self._used.update(dict.fromkeys(tasks, registry))
         return registry
 
     def handle(self, plan: ExecutionPlan, checkpoint: CheckpointTuple, task: TaskKey, current: Round) -> None:
@@ -71,7 +72,7 @@ def run_levels(
     order: random.Random,
     check: Callable[[], None] = lambda: None,
 ) -> list[TaskReport]:
-    """Run the tasks of each level in a random order; the blobs of one sender keep their order.
+    """Run the partitions of each stage in a random order; the blobs of one sender keep their order.
 
     Args:
         plan: The plan.
@@ -79,20 +80,20 @@ def run_levels(
         current: The round.
         workers: The workers that run the tasks.
         order: Chooses the order.
-        check: Called before each task; may raise.
+        check: Called before each partition; may raise.
     """
     waiting = list(rows)
-    for level in plan.wiring.levels:
+    for stage in plan.wiring.stages:
         inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
         for row in waiting:
             inputs[row.partition].append(row)
         waiting = []
-        partitions = list(range(len(level)))
+        partitions = list(range(len(stage)))
         order.shuffle(partitions)
         for partition in partitions:
             check()
-            arriving = _interleaved(inputs[partition], order)
-            waiting.extend(run_bolt_task(plan, level[partition], current, workers.choose(level[partition]), arriving))
+            arriving, tasks = _interleaved(inputs[partition], order), stage[partition]
+            waiting.extend(run_bolt_tasks(plan, tasks, current, workers.choose(*tasks), arriving))
     return reports_in(waiting, current)
 
 

@@ -13,7 +13,9 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import ACKER_ID, GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
 
-_TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespaces", "state_positions"}
+_TABLES = {
+    *("task_ids", "tasks", "rich_spout_tasks", "levels", "places", "stages", "homes", "namespaces", "state_positions")
+}
 
 
 class BatchPhase(Enum):
@@ -30,6 +32,7 @@ class Edge(NamedTuple):
     stream_id: GlobalStreamId
     grouping: Grouping
     takes_columns: bool = False  # whether the bolt takes whole columns of Arrow
+    chained: bool = False  # whether each task of the bolt is fed by the emitting task with its index
 
     @property
     def direct(self) -> bool:
@@ -39,10 +42,12 @@ class Edge(NamedTuple):
 class Wiring:
     """Levels, partitions, task ids, edges and streams of a topology, fixed for a run.
 
-    Level 0 holds the spouts. All bolts of a level run in one stage; each of their tasks is a partition. The driver's
-    level follows the last level of bolts. Task ids count from 1 over the bolts, then over the rich spouts, in the
-    topology's order of components. The tasks of spouts that read with Spark have no ids: their number is unknown until
-    a batch is read.
+    Level 0 holds the spouts. The driver's level follows the last level of bolts. Task ids count from 1 over the bolts,
+    then over the rich spouts, in the topology's order of components. The tasks of spouts that read with Spark have no
+    ids: their number is unknown until a batch is read.
+
+    Stages, which count from 1, are the levels without chained bolts; spouts are on stage 0. A partition of a stage runs
+    a task and the tasks that are chained to it, in topological order.
     """
 
     def __init__(self, graph: Topology, prefix: str, *, ackers: int = 0, acker_tasks: int = 0) -> None:
@@ -68,7 +73,7 @@ class Wiring:
         for spec in bolts:
             for source, grouping in spec.inputs:
                 self.edges[source.component].setdefault(source.stream, []).append(
-                    Edge(spec.id, source, grouping, spec.takes_columns)
+                    Edge(spec.id, source, grouping, spec.takes_columns, spec.id in graph.chained)
                 )
         # By bolt: the fields by which an input is grouped.
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
@@ -87,6 +92,7 @@ class Wiring:
                 self._numbers[batch_spout.id] = batch_spout.parallelism or 1
         if ackers:
             self._numbers[ACKER_ID] = max(ackers, acker_tasks)
+        self._chained = dict(graph.chained)
         self._levels: Sequence[Sequence[str]] = (*graph.levels[1:], *([(ACKER_ID,)] if ackers else ()))
         self._make_tables()
 
@@ -105,6 +111,20 @@ class Wiring:
             for number, level in enumerate(self.levels, start=1)
             for partition, task in enumerate(level)
         }
+        self.stages: list[list[list[TaskKey]]] = []
+        self.homes: dict[TaskKey, tuple[int, int]] = {}  # by task: its stage, and its partition there
+        for level in self.levels:
+            partitions: list[list[TaskKey]] = []
+            for component, index in level:
+                if component in self._chained:
+                    stage, partition = home = self.homes[self._chained[component], index]
+                    self.stages[stage - 1][partition].append((component, index))
+                else:
+                    home = len(self.stages) + 1, len(partitions)
+                    partitions.append([(component, index)])
+                self.homes[component, index] = home
+            if partitions:
+                self.stages.append(partitions)
         self.namespaces = {self.namespace(task): task for component in self.stateful for task in self.tasks[component]}
         self.state_positions = {task: position for position, task in enumerate(self.namespaces.values())}
 
@@ -135,24 +155,30 @@ class Wiring:
     def driver_level(self) -> int:
         return len(self.levels) + 1
 
-    def behind(self, component: str) -> list[str]:
-        """Return the bolts downstream of a component, without ackers."""
-        found: dict[str, None] = {}
-        waiting = [component]
-        while waiting:
-            for edges in self.edges[waiting.pop()].values():
-                waiting += [edge.component for edge in edges if edge.component not in found]
-                found.update((edge.component, None) for edge in edges)
-        return [bolt for bolt in found if (bolt, 0) in self.places]
+    def behind(self, task: TaskKey) -> list[TaskKey]:
+        """Return the tasks downstream of a task, without ackers."""
+        found = {task[0]: [task]}
+        for component, streams in self.edges.items():  # in topological order
+            for edge in (edge for edges in streams.values() for edge in edges if component in found):
+                tasks = self.tasks[edge.component]
+                found[edge.component] = [tasks[index] for _, index in found[component]] if edge.chained else tasks
+        return [each for bolt in found if bolt != task[0] for each in found[bolt] if each in self.places]
 
-    def next_partition(self, level: int, target_level: int, destination: int) -> int:
-        """Return the partition of the next stage for a blob that is sent from `level` to `target_level`.
+    def next_partition(self, home: tuple[int, int], level: int, destination: int) -> int:
+        """Return the partition of the next stage for a blob that a task sends or passes on.
 
-        A stage passes on a blob for a later level, without decoding it.
+        A stage passes on a blob for a later stage, without decoding it.
+
+        Args:
+            home: The sending task's stage and partition.
+            level: The level of the receiving task, or the driver's.
+            destination: Its place in the level.
         """
-        if level + 1 == target_level or level + 1 > len(self.levels):
-            return destination
-        return destination % len(self.levels[level])
+        stage, partition = len(self.stages) + 1, destination
+        if level < self.driver_level:
+            stage, partition = target = self.homes[self.levels[level - 1][destination]]
+            assert stage > home[0] or target == home, "a blob is for a partition that it cannot reach"
+        return partition if stage <= home[0] + 1 else partition % len(self.stages[home[0]])
 
     def namespace(self, task: TaskKey) -> str:
         return task_namespace(self.prefix, *task)

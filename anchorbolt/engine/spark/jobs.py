@@ -39,6 +39,9 @@ _CLOSE_S = 5.0
 _CANCEL_S = 0.2
 
 _CANCELLED = re.compile(r"cancelled part of cancelled job group")
+Stages = Sequence[Sequence[Sequence[TaskKey]]]
+"""The tasks of a job's last stages, by stage and partition."""
+
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 
 
@@ -82,11 +85,11 @@ class RoundJobs:
         self.ended = _accumulator(session, self._application)
         self._shuffled = ShuffleFiles()
 
-    def with_bolts(self, frame: DataFrame, first_level: int = 1) -> DataFrame:
-        """Return the blobs for the driver, after the stages of the bolts from `first_level` on."""
-        for level, tasks in list(enumerate(self._plan.wiring.levels, start=1))[first_level - 1 :]:
-            frame = frame.repartitionById(len(tasks), frame["partition"]).mapInArrow(
-                self.stage("bolts", (level, self.ended, self.calls)), ENVELOPE_SCHEMA
+    def with_bolts(self, frame: DataFrame, first_stage: int = 1) -> DataFrame:
+        """Return the blobs for the driver, after the stages of the bolts from `first_stage` on."""
+        for number, partitions in list(enumerate(self._plan.wiring.stages, start=1))[first_stage - 1 :]:
+            frame = frame.repartitionById(len(partitions), frame["partition"]).mapInArrow(
+                self.stage("bolts", (number, self.ended, self.calls)), ENVELOPE_SCHEMA
             )
         return frame
 
@@ -97,22 +100,23 @@ class RoundJobs:
         """
         self._shuffled.wait_for(frame)
         try:
-            return self.run(what, frame, current, self._plan.wiring.levels)
+            return self.run(what, frame, current, self._plan.wiring.stages)
         finally:
             self._shuffled.remove(frame)
 
-    def run(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> list[TaskReport]:
-        """Run a job, and return its tasks' reports; `stages` are the tasks of its last stages."""
+    def run(self, what: str, frame: DataFrame, current: Round, stages: Stages) -> list[TaskReport]:
+        """Run a job, and return its tasks' reports; `stages` are the tasks of its last stages, by partition."""
         return reports_in(self.rows(what, frame, current, stages), current)
 
-    def rows(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> Iterator[Envelope]:
+    def rows(self, what: str, frame: DataFrame, current: Round, stages: Stages) -> Iterator[Envelope]:
         """Run a job, and return its blobs. Raises `WaveFailed`, or the subclass that matches Spark's message."""
-        self.ended.value, self.tasks = [], sum(map(len, stages))
+        tasks = [task for stage in stages for partition in stage for task in partition]
+        self.ended.value, self.tasks = [], len(tasks)
         try:
             return collect_rows(self._session, self._plan, frame, current)
         except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
             ended = dict(self.ended.value)
-            unheard = [task for stage in stages for task in stage if task not in ended]
+            unheard = [task for task in tasks if task not in ended]
             text = str(error)
             raise failure_in(text, what, current.txid, lambda: self._lost_task(text, stages), unheard) from error
         finally:
@@ -154,8 +158,11 @@ class RoundJobs:
         """Return the progress of the last job for bolts. A task that Spark has run twice counts once."""
         return StageProgress(dict(self.ended.value), self.tasks)
 
-    def _lost_task(self, text: str, stages: list[list[TaskKey]]) -> str:
-        """Name the task in Spark's message. A job's stages are first those of the spouts, then ours."""
+    def _lost_task(self, text: str, stages: Stages) -> str:
+        """Name the tasks of the partition in Spark's message. A job's stages are first those of the spouts, then ours.
+
+        All tasks of a partition have the same index.
+        """
         lost = _LOST_TASK.search(text)
         context = self._session.sparkContext
         tracker = context.statusTracker()
@@ -166,14 +173,15 @@ class RoundJobs:
         position = sorted(info.stageIds).index(int(lost["stage"])) - len(info.stageIds) + len(stages)
         if position < 0:
             return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {lost['partition']},"
-        component, index = stages[position][int(lost["partition"])]
-        return f"bolt {component!r}, task {index},"
+        tasks = stages[position][int(lost["partition"])]
+        bolts = " or ".join(f"bolt {component!r}" for component, _ in tasks)
+        return f"{bolts}, task {tasks[0][1]},"
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         """Make these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
         stage = self.stage("checkpoint", (checkpoint, list(tasks), self.ended))
         frame = self.one_row_each(len(tasks)).mapInArrow(stage, ENVELOPE_SCHEMA)
-        for report in self.run("run the hooks", frame, current, [list(tasks)]):
+        for report in self.run("run the hooks", frame, current, [[[task] for task in tasks]]):
             if report.failure is not None:
                 raise report.failure
 
@@ -181,7 +189,7 @@ class RoundJobs:
         """Run a task to commit each group of namespaces; return the tasks' reports."""
         stage = self.stage("commit state", (groups, threads, self.ended))
         frame = self.one_row_each(len(groups)).mapInArrow(stage, ENVELOPE_SCHEMA)
-        return self.run("commit the state", frame, current, [[group.task for group in groups]])
+        return self.run("commit the state", frame, current, [[[group.task] for group in groups]])
 
     def close_instances(self, *run_ids: str) -> None:
         """Make the workers close the instances of ended runs, if Spark gives each worker a task within 5 s.

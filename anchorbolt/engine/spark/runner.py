@@ -84,9 +84,9 @@ class SparkRunner:
         """Return the blobs of the commit phases of a transactional topology; None if it has none."""
         if not self._plan.wiring.levels:
             return None
-        tasks = self.jobs.one_row_each(len(self._plan.wiring.levels[0]))
+        tasks = self.jobs.one_row_each(len(self._plan.wiring.stages[0]))
         stage = self.jobs.stage("commit", (self.jobs.ended, self.jobs.calls))
-        return self.jobs.with_bolts(tasks.mapInArrow(stage, ENVELOPE_SCHEMA), first_level=2)
+        return self.jobs.with_bolts(tasks.mapInArrow(stage, ENVELOPE_SCHEMA), first_stage=2)
 
     def _intake_rows(self, session: SparkSession) -> DataFrame:
         """Return the blobs of the rich spouts; a frame without rows if there are none."""

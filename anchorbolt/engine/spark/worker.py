@@ -23,7 +23,7 @@ from anchorbolt.engine.spark.intake.client import (
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
 from anchorbolt.engine.spark.sources.maps import with_dicts
 from anchorbolt.engine.spark.worker_log import set_up_process, tell_left_out
-from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.bolt_task import run_bolt_tasks
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -65,7 +65,7 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
     The kinds and their arguments: `spout` (component), `feed` (component, and the secret of the workers), `intake` (the
-    driver's address, and the number of partitions), `bolts` (level, `Ended`, and the driver's address for long calls),
+    driver's address, and the number of partitions), `bolts` (stage, `Ended`, and the driver's address for long calls),
     `emit` (the driver's addresses, for batches and for long calls), `commit` (`Ended`, and the driver's address for
     long calls), `checkpoint` (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`),
     `close` (the ids of the ended runs), `probe` (the places, the name of the probe's folder in each, and the content of
@@ -149,15 +149,15 @@ def _intake(
 def _bolts(
     plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended, IntakeAddress | None], batches: _Batches
 ) -> _Batches:
-    level, ended, calls = argument
+    stage, ended, calls = argument
     report_long_calls(calls)
-    task = plan.wiring.levels[level - 1][context.partitionId()]
+    tasks = plan.wiring.stages[stage - 1][context.partitionId()]
 
     def sent() -> Iterator[Envelope]:
         current = _round(plan, context)
-        attempt = attempt_id(plan, current, context.taskAttemptId())
-        executed = yield from run_bolt_task(plan, task, current, _registry, _to_envelopes(batches), attempt)
-        ended.add([(task, executed)])
+        attempts = [attempt_id(plan, current, context.taskAttemptId(), position) for position in range(len(tasks))]
+        executed = yield from run_bolt_tasks(plan, tasks, current, _registry, _to_envelopes(batches), attempts)
+        ended.add(list(executed.items()))
 
     return _to_arrow(sent())
 
@@ -175,7 +175,7 @@ def _emit(
 def _commit(
     plan: ExecutionPlan, context: TaskContext, argument: tuple[Ended, IntakeAddress], batches: _Batches
 ) -> _Batches:
-    """Run a task of the first level of a commit phase, which gets nothing from other tasks."""
+    """Run a partition of the first stage of a commit phase, which gets nothing from other tasks."""
     for _ in batches:
         yield from _bolts(plan, context, (1, *argument), iter(()))
 

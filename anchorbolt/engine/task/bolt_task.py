@@ -1,13 +1,13 @@
 """A bolt's task in one round: executes the tuples that it receives, prepares, and sends a report.
 
 The task executes blob by blob and sends blobs as they fill, so its memory does not depend on the size of the batch. It
-passes on envelopes for other levels without decoding them.
+passes on envelopes for other tasks without decoding them. Tasks of one partition take turns, blob by blob.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -46,32 +46,57 @@ _TUPLES_PER_SEND = 2048
 """The task sends the emitted tuples at the latest after executing this many tuples; sooner if they are large."""
 
 
-def run_bolt_task(
+def run_bolt_tasks(
     plan: ExecutionPlan,
-    task: TaskKey,
+    tasks: Sequence[TaskKey],
     current: Round,
     registry: InstanceRegistry,
     envelopes: Iterable[Envelope],
-    attempt: str = "",
-) -> Generator[Envelope, None, int]:
-    """Yield the envelopes that a bolt's task sends or passes on; return how many tuples it has executed.
+    attempts: Sequence[str] = (),
+) -> Generator[Envelope, None, dict[TaskKey, int]]:
+    """Yield the envelopes that the tasks of a partition send or pass on; return how many tuples each has executed.
 
-    `attempt` is a unique name for this execution; if it is empty, the task makes one. A failure is reported to the
-    driver, never raised: the task must still read all envelopes.
+    `attempts` are unique names for this execution of each task; without them, the tasks make some. A failure is
+    reported to the driver, never raised: the tasks must still read all envelopes.
     """
-    level, partition = plan.wiring.places[task]
-    with watched(plan, task):
-        run = BoltTask(plan, task, current, registry, attempt or uuid.uuid4().hex)
-        yield from run.execute_kept()
-        for envelope in envelopes:
-            if envelope.level != level:
-                following = plan.wiring.next_partition(level, envelope.level, envelope.destination)
-                yield Envelope(following, envelope.level, envelope.destination, envelope.payload)
-                continue
-            assert envelope.destination == partition, "a blob reached another partition than its own"
-            yield from run.receive(envelope.payload)
-        yield from run.finish()
-    return run.report.tuples_in
+    with watched(plan, tasks[0]) as runs:
+
+        def begin(task: TaskKey) -> None:
+            runs(task)
+            at_task(*task, current.txid)
+
+        running = []
+        for task, attempt in zip(tasks, attempts or [uuid.uuid4().hex for _ in tasks], strict=True):
+            begin(task)
+            running.append(BoltTask(plan, task, current, registry, attempt))
+            envelopes = _run(running[-1], plan, task, envelopes, begin)
+        yield from envelopes
+    return {run.report.task: run.report.tuples_in for run in running}
+
+
+def _run(
+    run: BoltTask, plan: ExecutionPlan, task: TaskKey, envelopes: Iterable[Envelope], begin: Callable[[TaskKey], None]
+) -> Iterator[Envelope]:
+    """Yield what a task sends and passes on of these envelopes; call `begin` before each step of the task."""
+    place, home = plan.wiring.places[task], plan.wiring.homes[task]
+
+    def steps(sent: Iterable[Envelope]) -> Iterator[Envelope]:
+        remaining = iter(sent)
+        while True:
+            begin(task)
+            envelope = next(remaining, None)
+            if envelope is None:
+                return
+            yield envelope
+
+    yield from steps(run.execute_kept())
+    for envelope in envelopes:
+        if (envelope.level, envelope.destination) == place:
+            yield from steps(run.receive(envelope.payload))
+        else:
+            following = plan.wiring.next_partition(home, envelope.level, envelope.destination)
+            yield envelope._replace(partition=following)
+    yield from steps(run.finish())
 
 
 class BoltTask:
@@ -154,8 +179,8 @@ class BoltTask:
             reach(FaultPoint.TASK_EXECUTED)
             yield from instance.emitter.take()
 
-    def finish(self) -> list[Envelope]:
-        """Prepare, after the input has ended with PREPARE; report in any case.
+    def finish(self) -> Iterator[Envelope]:
+        """Prepare, after the input has ended with PREPARE; yield the last blobs, and the report in any case.
 
         The driver notices if a part of the input is missing: it compares the blobs that all tasks sent and received.
         """
@@ -196,7 +221,7 @@ class BoltTask:
         if report.failure is not None and self._is_to_blame:
             emitter.give_up()
         emitter.report(report)
-        return emitter.take()
+        yield from emitter.take()
 
     def _tick(self, bolt: WrappedBolt) -> None:
         """Execute a tick tuple, if one is due, after all other tuples of the wave."""

@@ -42,7 +42,7 @@ class Emitter:
         self.moves: Mapping[int, bytes] = {}  # by acker: the open trees to move, see `moves_to`
         self.context = plan.wiring.context(task)
         self._plan = plan
-        self._level = plan.wiring.places[task][0] if task in plan.wiring.places else 0  # 0 is the spouts' level
+        self._home = plan.wiring.homes.get(task, (0, 0))  # of a spout's task, any partition of stage 0
         self._source = task
         self._edges = plan.wiring.edges[task[0]]
         self.unread = frozenset(plan.wiring.streams.get(task[0], ())).difference(self._edges)  # streams no bolt takes
@@ -134,9 +134,8 @@ class Emitter:
     def give_up(self) -> None:
         """Send all tasks of downstream bolts the message that this task failed."""
         payload = messages.encode_message(messages.GaveUpMessage(self._source))
-        for component in self._plan.wiring.behind(self._source[0]):
-            for task in self._plan.wiring.tasks[component]:
-                self._send_on(*self._plan.wiring.places[task], payload)
+        for task in self._plan.wiring.behind(self._source):
+            self._send_on(*self._plan.wiring.places[task], payload)
 
     def report(self, report: messages.TaskReport) -> None:
         """Add the figures of the sent blobs to the task's report, and send it to the driver."""
@@ -224,7 +223,7 @@ class Emitter:
         self._send_on(level, partition, payload)
 
     def _send_on(self, level: int, destination: int, payload: bytes) -> None:
-        partition = self._plan.wiring.next_partition(self._level, level, destination)
+        partition = self._plan.wiring.next_partition(self._home, level, destination)
         self.out.append(messages.Envelope(partition, level, destination, payload))
 
     def _tallies(self) -> dict[str, Tally]:
@@ -249,7 +248,7 @@ class Emitter:
 
 def new_router(plan: ExecutionPlan, edge: Edge, context: TopologyContext) -> Router:
     """Return a router of the task with this context, in its first state."""
-    return ROUTERS[edge.grouping.name](
+    return ROUTERS["chained" if edge.chained else edge.grouping.name](
         copy.deepcopy(edge.grouping),  # a custom grouping may keep state, so each emitting task has a copy
         stream=edge.stream_id,
         fields=plan.wiring.streams[edge.stream_id.component][edge.stream_id.stream].fields,

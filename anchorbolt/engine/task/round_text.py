@@ -29,9 +29,13 @@ _ATTEMPT = re.compile("([0-9a-f]{14})([0-9a-f]{8})([0-9a-f]{10})")
 """The id of an attempt: the beginning of its run's id, the `seq` of its round, and the execution."""
 
 
-def attempt_id(plan: ExecutionPlan, current: Round, execution: int) -> str:
-    """Name an attempt; `execution` is a number that is unique to a task's execution in this Spark application."""
-    return _id(plan.run_id[:14], current.fence.seq, execution)
+def attempt_id(plan: ExecutionPlan, current: Round, execution: int, position: int = 0) -> str:
+    """Name an attempt.
+
+    `execution` is a number that is unique to the execution of a partition in this Spark application, and `position` the
+    task's position in its partition.
+    """
+    return _id(plan.run_id[:14], current.fence.seq, execution + (position % 256 << 32))
 
 
 def _id(run: str, seq: int, execution: int) -> str:

@@ -45,15 +45,16 @@ class Table(NamedTuple):
 
 
 class Placement:
-    """The slots of a plan's tasks: in turn, so that each worker has a share of every component."""
+    """The slots of a plan's tasks: in turn, so that each worker has a share of every component.
+
+    A chained task has the slot of the task that feeds it.
+    """
 
     def __init__(self, wiring: Wiring, slots: int) -> None:
         self.slots = slots
-        self.levels: list[list[Slot]] = []  # by level, from 1, and partition
-        position = 0
-        for level in wiring.levels:
-            self.levels.append([(position + each) % slots for each in range(len(level))])
-            position += len(level)
+        partitions = enumerate(partition for stage in wiring.stages for partition in stage)
+        slot_of = {task: number % slots for number, partition in partitions for task in partition}
+        self.levels = [[slot_of[task] for task in level] for level in wiring.levels]  # by level, from 1, and partition
 
     def of(self, level: int, partition: int) -> Slot:
         return self.levels[level - 1][partition]

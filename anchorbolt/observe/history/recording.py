@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from anchorbolt.checkpoint.coordinator import FAILURES_KEPT, RecoveryReport
 from anchorbolt.checkpoint.current_wave import FailedRound
@@ -60,6 +60,7 @@ def _component(plan: ExecutionPlan, spec: Component, level: int) -> GraphCompone
         stateful=spec.is_stateful,
         sink=spec.is_sink,
         committer=spec.is_committer,
+        chained_to=plan.graph.chained.get(spec.id, UNSET),
     )
 
 

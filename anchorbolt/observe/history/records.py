@@ -44,6 +44,7 @@ class GraphComponent(Struct, frozen=True, kw_only=True):
     stateful: bool | UnsetType = UNSET
     sink: bool | UnsetType = UNSET
     committer: bool | UnsetType = UNSET
+    chained_to: str | UnsetType = UNSET  # the bolt in whose tasks' partitions its tasks run
 
     @property
     def keeps_state(self) -> bool:

@@ -71,6 +71,7 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
         topology_status=storm_status(seen.status),
         component_type="spout" if is_spout else "bolt",
         type=described.type,
+        chained_to=described.chained_to,
         window=window,
         window_hint=pretty_window(window),
         window_seconds=round(figures.seconds, 3),

@@ -23,13 +23,15 @@ export function drawGraph(graph, route, room) {
   const [width, height] = isWide ? [found.down, found.across] : [found.across, found.down];
   const busiest = Math.max(...graph.edges.map((each) => each.perSecond ?? 0), 1e-9);
   const taken = nodes.map((node) => around(xy(found.places.get(node.id)), size.width, size.height));
+  const chained = new Set(nodes.filter((each) => each.chainedTo).map((each) => each.id));
   const lines = [];
   const labels = [];
   graph.edges.forEach((edge, index) => {
     const share = Math.sqrt((edge.perSecond ?? 0) / busiest);
     const { path, tip, segments } = route_(found.chains[index], xy, isWide, size);
-    const title = `${edge.source} → ${edge.target}, stream ${edge.stream}, by ${edge.grouping}: ${number(edge.perSecond)} tuples a second`;
-    const text = edge.perSecond === null ? shorter(edge.grouping, 16) : `${number(edge.perSecond)}/s`;
+    const title = `${edge.source} → ${edge.target}, stream ${edge.stream}, by ${edge.grouping}${chained.has(edge.target) ? ", chained" : ""}: ${number(edge.perSecond)} tuples a second`;
+    const rate = edge.perSecond === null ? shorter(edge.grouping, 16) : `${number(edge.perSecond)}/s`;
+    const text = chained.has(edge.target) ? `chained ${rate}` : rate;
     const place = freePlace(segments, isWide, textWidth(text, "11px"), taken);
     lines.push(h("path", { d: path, class: "edge", "stroke-width": (1.2 + 3.3 * share).toFixed(1) }, h("title", {}, title)),
       h("polygon", { class: "arrow", points: arrow(tip, isWide) }));
@@ -50,7 +52,7 @@ function drawNode(node, [x, y], route, { width, height }) {
   const kind = node.kind === "spout" ? "spout" : node.stateful ? "stateful bolt" : node.sink ? "sink" : "bolt";
   const rate = node.kind === "spout" ? node.emittedPerSecond : node.executedPerSecond;
   const capacity = isMeasured ? `capacity ${node.capacity.toFixed(2)}` : "";
-  const label = `${node.id}: ${kind} with ${node.tasks} tasks, ${number(rate)} tuples a second${capacity && `, ${capacity}`}`;
+  const label = `${node.id}: ${kind} with ${node.tasks} tasks${node.chainedTo ? `, chained to ${node.chainedTo}` : ""}, ${number(rate)} tuples a second${capacity && `, ${capacity}`}`;
   return h("a", { svg: true, class: "node", href: link(route, `components/${encodeURIComponent(node.id)}`), id: `node-${node.id}`, "aria-label": label },
     h("title", {}, label),
     h("rect", { class: "box", x: left, y: top, width, height, rx: node.kind === "spout" ? 26 : 9 }),

@@ -18,6 +18,7 @@ def main(
     unstable: Annotated[bool, typer.Option(help="With message ids that are not stable.")] = False,
     late: Annotated[bool, typer.Option(help="With a bolt that acks late.")] = False,
     vectorised: Annotated[bool, typer.Option(help="With vectorised bolts.")] = False,
+    chained: Annotated[bool, typer.Option(help="With chained bolts.")] = False,
     keep: Annotated[bool, typer.Option(help="Keep the logs, also where nothing is wrong.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds after which the run counts as hanging.")] = 3600.0,
 ) -> None:
@@ -28,7 +29,17 @@ def main(
         # A pair that counted, and of which only one half was acked, would wait for ever for the other.
         raise typer.BadParameter("pairs need stable ids")
     planned = plan(seed, kills, messages, stops)
-    wanted = Wanted(seed, messages, planned, store, late, stable=not unstable, timeout_s=timeout, vectorised=vectorised)
+    wanted = Wanted(
+        seed,
+        messages,
+        planned,
+        store,
+        late,
+        stable=not unstable,
+        timeout_s=timeout,
+        vectorised=vectorised,
+        chained=chained,
+    )
     run_campaign(lambda home, say: Run(home, wanted, say).run(), keep=keep)
 
 

@@ -73,6 +73,15 @@ class Pairs(StatefulBolt):
         self.collector.ack(tup)
 
 
+class Relay(BasicBolt):
+    """Emits each word that it gets; is chained to the bolt that sends the words."""
+
+    fields = ("word",)
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        collector.emit((tup["word"],))
+
+
 class SplitTexts(SplitBlocks):
     """`Split`, vectorised."""
 
@@ -85,6 +94,7 @@ def job_conf(
     late: bool = False,
     stable: bool = True,
     vectorised: bool = False,
+    chained: bool = False,
     batch: int = 1000,
     spout_tasks: int = TASKS,
 ) -> dict[str, Any]:
@@ -95,11 +105,12 @@ def job_conf(
         late: Whether messages are acked late.
         stable: Whether the spout says that its ids are stable.
         vectorised: Whether bolts that can be are vectorised.
+        chained: Whether bolts are chained.
         batch: How many messages a task of the spout reads at one time.
         spout_tasks: How many tasks the spout has. It may change from start to start.
     """
     place = {"host": server.host, "port": server.port}
-    kinds = {"late": late, "stable": stable, "vectorised": vectorised}
+    kinds = {"late": late, "stable": stable, "vectorised": vectorised, "chained": chained}
     return {OWN: {**place, **kinds, "batch": batch, "spout_tasks": spout_tasks}}
 
 
@@ -113,8 +124,10 @@ def topology(conf: Mapping[str, Any]) -> Topology:
     else:
         split = SplitTexts() if own["vectorised"] else Split()
         builder.set_bolt("words", split, TASKS).shuffle_grouping("messages")
+    if own["chained"]:
+        builder.set_bolt("relay", Relay(), TASKS).none_grouping("words")
     count = CountBlocks() if own["vectorised"] else StatefulBolt()
-    builder.set_bolt("count", count, TASKS).fields_grouping("words", "word")
+    builder.set_bolt("count", count, TASKS).fields_grouping("relay" if own["chained"] else "words", "word")
     return builder.create_topology(NAME)
 
 

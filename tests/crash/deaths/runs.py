@@ -47,6 +47,7 @@ class Wanted:
     conf: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 3600.0
     vectorised: bool = False
+    chained: bool = False
 
 
 class Run:
@@ -138,11 +139,12 @@ class Run:
     def _chosen(self) -> dict[str, Any]:
         """Return the configuration that may differ from start to start; where trees stay open, it does."""
         wanted = self._wanted
+        kinds = {"stable": wanted.stable, "vectorised": wanted.vectorised, "chained": wanted.chained}
         if not wanted.late:
-            return job_conf(self._server, stable=wanted.stable, vectorised=wanted.vectorised)
+            return job_conf(self._server, **kinds)
         tasks, ackers = self._random.randint(1, 3), self._random.randint(1, 3)
         self._say(f"start {self._report.starts} with {tasks} tasks of the spout and {ackers} ackers")
-        own = job_conf(self._server, late=True, stable=wanted.stable, vectorised=wanted.vectorised, spout_tasks=tasks)
+        own = job_conf(self._server, late=True, spout_tasks=tasks, **kinds)
         return {**own, "topology.acker.executors": ackers}
 
     def _wait_for(self, kill: Kill) -> bool:

@@ -1,8 +1,9 @@
 """Messages of a Redis stream are counted exactly once, whoever dies, also at named points."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,17 +35,20 @@ def test_a_worker_redis_and_a_driver_die(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("store", "late", "stable", "vectorised"),
+    ("store", "late", "stable", "kinds"),
     [
-        ("redis", True, True, False),
-        ("sqlite", False, True, False),
-        ("redis", False, False, False),
-        ("sqlite", False, True, True),
+        ("redis", True, True, {}),
+        ("sqlite", False, True, {}),
+        ("redis", False, False, {}),
+        ("sqlite", False, True, {"vectorised": True}),
+        ("redis", True, True, {"chained": True}),
     ],
-    ids=["late acks", "state in SQLite", "unstable ids", "vectorised"],
+    ids=["late acks", "state in SQLite", "unstable ids", "vectorised", "chained"],
 )
-def test_many_die_one_after_the_other(tmp_path: Path, store: str, late: bool, stable: bool, vectorised: bool) -> None:
-    wanted = Wanted(2, 40_000, plan(2, 8, 40_000), store, late, stable, vectorised=vectorised)
+def test_many_die_one_after_the_other(
+    tmp_path: Path, store: str, late: bool, stable: bool, kinds: Mapping[str, Any]
+) -> None:
+    wanted = Wanted(2, 40_000, plan(2, 8, 40_000), store, late, stable, **kinds)
     report = run(tmp_path, wanted)
     assert report.killed.total() > 4, "the others come too late on a fast machine"
 

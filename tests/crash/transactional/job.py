@@ -2,7 +2,7 @@
 
 Words of two partitions, counted by an early batch bolt; a stateful committer adds the counts to its state; another
 committer adds the number of words to a store outside, by the rule of `TransactionalValue`; a bolt below the stateful
-one feeds a Parquet sink.
+one feeds a Parquet sink. In `chained` some of the bolts are chained.
 """
 
 import json
@@ -143,7 +143,10 @@ class GlobalCount(BaseTransactionalBolt, Committer):
 
 
 class Pass(BasicBolt):
-    fields = ("tx", "word", "count")
+    fields: tuple[str, ...] = ("tx", "word", "count")
+
+    def __init__(self, *fields: str) -> None:
+        self.fields = fields or self.fields
 
     def execute(self, tup: Any, collector: Any) -> None:
         collector.emit(tup.values)
@@ -157,6 +160,18 @@ def topology(conf: Mapping[str, Any]) -> Topology:
     builder.set_bolt("global", GlobalCount(str(Path("global.db").absolute()))).global_grouping("partial")
     builder.set_bolt("below", Pass(), TASKS).shuffle_grouping("count")
     builder.set_bolt("out", ParquetSink("out"), TASKS).fields_grouping("below", "word")
+    return builder.build_topology()
+
+
+def chained(conf: Mapping[str, Any]) -> Topology:
+    """Return the same topology with a chain in each phase."""
+    builder = TransactionalTopologyBuilder(NAME, "words", Words(), parallelism=PARTITIONS)
+    builder.set_bolt("pass", Pass("tx", "word"), TASKS).shuffle_grouping("words")
+    builder.set_bolt("partial", PartialCount(), TASKS).none_grouping("pass")
+    builder.set_bolt("count", CountWords(), TASKS).fields_grouping("partial", "word")
+    builder.set_bolt("global", GlobalCount(str(Path("global.db").absolute()))).global_grouping("partial")
+    builder.set_bolt("below", Pass(), TASKS).none_grouping("count")
+    builder.set_bolt("out", ParquetSink("out"), TASKS).local_or_shuffle_grouping("below")
     return builder.build_topology()
 
 

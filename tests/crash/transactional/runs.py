@@ -16,6 +16,7 @@ from tests.crash.plans import kills
 from tests.crash.transactional.job import NAME, write_batches
 
 JOB = "tests.crash.transactional.job:topology"
+CHAINED_JOB = "tests.crash.transactional.job:chained"
 PENDING = 3  # batches, but in the runs in which a fault strikes in the commit phase of one batch at a time
 
 # By point, at which component: in the processing phase, and in the commit phase. There, a stateful committer reaches
@@ -81,7 +82,7 @@ def conf_of(folder: Path, settings: Mapping[str, Any], pending: int = PENDING) -
 
 
 def killed(
-    folder: Path, settings: Mapping[str, Any], faults: Sequence[Fault], pending: int = PENDING
+    folder: Path, settings: Mapping[str, Any], faults: Sequence[Fault], pending: int = PENDING, job: str = JOB
 ) -> tuple[CrashReport, list[str]]:
     """Run the job on the store of these settings with these faults; return what is wrong after its end.
 
@@ -91,7 +92,7 @@ def killed(
     slices = [fault.txid for fault in faults if fault.point is FaultPoint.SLICE_APPLIED]
     batches = write_batches(folder, max((fault.txid or 0 for fault in faults), default=0) + 2, *slices)
     conf = conf_of(folder, settings, pending)
-    runner = CrashRunner(JOB, folder, conf=conf, arguments=["--master", "local[4]"], start_timeout_s=900)
+    runner = CrashRunner(job, folder, conf=conf, arguments=["--master", "local[4]"], start_timeout_s=900)
     report = runner.run(*faults)
     wrong = differences(folder, conf, batches)
     return report, wrong + [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]

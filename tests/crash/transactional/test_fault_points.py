@@ -16,6 +16,7 @@ from tests.cli.command import Command, run_arguments, wait_until
 from tests.crash.plans import IN_RECOVERY, OF_KAFKA
 from tests.crash.transactional.job import write_batches
 from tests.crash.transactional.runs import (
+    CHAINED_JOB,
     JOB,
     PENDING,
     conf_of,
@@ -74,6 +75,22 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
 ) -> None:
     with store_of(provider, tmp_path) as store:
         _, wrong = killed(tmp_path / "run", settings_of(store), faults, pending)
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("provider", "faults", "pending"),
+    [
+        case("sqlite", "workers-and-driver", IN_EACH_PHASE, 1, is_short=True),
+        case("redis", "workers-processing", kills_in_processing()),
+        case("sqlite", "workers-commit", kills_in_commit(), 1),
+    ],
+)
+def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice_where_bolts_are_chained(
+    tmp_path: Path, provider: str, faults: Sequence[Fault], pending: int
+) -> None:
+    with store_of(provider, tmp_path) as store:
+        _, wrong = killed(tmp_path / "run", settings_of(store), faults, pending, CHAINED_JOB)
     assert wrong == []
 
 

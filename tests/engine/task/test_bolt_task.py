@@ -7,7 +7,7 @@ import pytest
 from anchorbolt.bolts import BasicOutputCollector
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.bolt_task import BoltTask, run_bolt_task
+from anchorbolt.engine.task.bolt_task import BoltTask, run_bolt_tasks
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
     NOTHING,
@@ -46,7 +46,7 @@ def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelo
 
 def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
     current = Round(0, Fence(1, 1))
-    sent = run_bolt_task(plan, COUNT, current, InstanceRegistry(), rows)
+    sent = run_bolt_tasks(plan, [COUNT], current, InstanceRegistry(), rows)
     [report] = reports_in((each for each in sent if each.level == plan.wiring.driver_level), current)
     return report
 
@@ -81,13 +81,13 @@ def test_a_task_that_fails_tells_all_tasks_behind_it_and_they_fail_without_telli
     twice = [
         Envelope(partition, level, partition, encode_message(TuplesMessage(("sentences", 0), 0, FIRST, 0, "no", 0, [])))
     ]
-    sent = list(run_bolt_task(plan, task, current, InstanceRegistry(), twice))
+    sent = list(run_bolt_tasks(plan, [task], current, InstanceRegistry(), twice))
     told = [row for row in sent if row.level != plan.wiring.driver_level]
     assert [decode_message(row.payload) for row in told] == [GaveUpMessage(task)] * 2
     assert {(row.level, row.destination) for row in told} == {
         plan.wiring.places[each] for each in plan.wiring.tasks["count"]
     }
-    behind = list(run_bolt_task(plan, COUNT, current, InstanceRegistry(), [told[0], batch(plan, FIRST, 0, "a")]))
+    behind = list(run_bolt_tasks(plan, [COUNT], current, InstanceRegistry(), [told[0], batch(plan, FIRST, 0, "a")]))
     [report] = reports_in(behind, current)
     assert isinstance(report.failure, WaveFailed)
     assert (report.tuples_in, report.outcome.seal) == (0, None)

@@ -2,7 +2,7 @@
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from random import Random
 from typing import Any
@@ -16,7 +16,7 @@ from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round, TaskKey
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.local import runner as levels
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
-from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.bolt_task import run_bolt_tasks
 from anchorbolt.engine.task.messages import Envelope, TuplesMessage, decode_message
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text, round_to_text
 from anchorbolt.run.preparation import prepare_plan
@@ -52,8 +52,8 @@ class Traffic:
         self._seq = -1
         self._round: Round | None = None
 
-    def run_task(
-        self, plan: ExecutionPlan, task: TaskKey, current: Round, registry: Any, envelopes: Any
+    def run_tasks(
+        self, plan: ExecutionPlan, tasks: Sequence[TaskKey], current: Round, registry: Any, envelopes: Any
     ) -> Iterator[Envelope]:
         if current.fence.seq != self._seq:
             self._seq = current.fence.seq
@@ -64,11 +64,11 @@ class Traffic:
         assert self._round is not None
         wave = self.waves[-1]
         wave["round"] += len(self._text)
-        level, partition = plan.wiring.places[task]
+        level, partition = plan.wiring.places[tasks[0]]
         # Spark's tasks run side by side; with two cores, neighbours change places now and then.
         execution = self._first + sum(map(len, plan.wiring.levels[: level - 1])) + (partition ^ (partition % 7 == 3))
-        attempt = attempt_id(plan, current, execution)
-        for sent in run_bolt_task(plan, task, self._round, registry, envelopes, attempt):
+        attempts = [attempt_id(plan, current, execution, position) for position in range(len(tasks))]
+        for sent in run_bolt_tasks(plan, tasks, self._round, registry, envelopes, attempts):
             is_data = isinstance(decode_message(sent.payload), TuplesMessage)
             wave["data" if is_data else "reports"] += len(sent.payload) + _ROW
             yield sent
@@ -95,7 +95,7 @@ def test_a_wave_with_four_bolts_takes_a_few_kilobytes_a_task(
     tasks: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traffic = Traffic()
-    monkeypatch.setattr(levels, "run_bolt_task", traffic.run_task)
+    monkeypatch.setattr(levels, "run_bolt_tasks", traffic.run_tasks)
     monkeypatch.setattr(DecisionRecord, "encode", lambda record: traffic.encode(record))
     run(LocalCluster(), four_bolts(tasks))
     for number, wave in enumerate(traffic.waves):
@@ -108,7 +108,7 @@ def test_a_wave_with_four_bolts_takes_a_few_kilobytes_a_task(
 def test_the_plan_that_each_task_gets_is_as_long_with_many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: dict[int, int] = {}
 
-    def run_task(plan: ExecutionPlan, *arguments: Any) -> Iterator[Envelope]:
+    def run_tasks(plan: ExecutionPlan, *arguments: Any) -> Iterator[Envelope]:
         pickled = plan.pickled("provider")
         sizes.setdefault(len(plan.wiring.tasks["count"]), len(pickled))
         copied: ExecutionPlan = pickle.loads(pickled)  # noqa: S301 - made above
@@ -117,9 +117,9 @@ def test_the_plan_that_each_task_gets_is_as_long_with_many_tasks(monkeypatch: py
             plan.wiring.namespaces,
             plan.wiring.task_ids,
         )
-        return run_bolt_task(plan, *arguments)
+        return run_bolt_tasks(plan, *arguments)
 
-    monkeypatch.setattr(levels, "run_bolt_task", run_task)
+    monkeypatch.setattr(levels, "run_bolt_tasks", run_tasks)
     for tasks in (2, 64):
         run(LocalCluster(), four_bolts(tasks))
     assert sizes[64] <= sizes[2] + 16
@@ -193,6 +193,23 @@ def test_an_attempts_id_follows_from_its_run_its_round_and_its_execution() -> No
     assert len(ids) == 8
     for each in ids:
         check_attempt(each)
+
+
+def test_the_attempts_of_a_partition_differ_and_stay_short() -> None:
+    plan, current, tasks = plan_of(1000), Round(4, Fence(3, 6)), 1000
+    names = {
+        (component, index): attempt_id(plan, current, 70 + index, position)
+        for position, component in enumerate(("split", "count"))
+        for index in range(tasks)
+    }
+    assert len(set(names.values())) == 2 * tasks
+    for each in names.values():
+        check_attempt(each)
+    check_attempt(attempt_id(plan, current, 70, 1000))
+    batch = BatchTry(
+        TransactionAttempt(4, 1), Fence(3, 6), 3, None, {task: HandOff(name, False) for task, name in names.items()}
+    )
+    assert len(round_to_text(plan, Round(4, Fence(3, 7), batch=batch))) < 2000
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task import instances
-from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.bolt_task import run_bolt_tasks
 from anchorbolt.engine.task.instance import Instance
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, TuplesMessage, encode_message
@@ -50,7 +50,7 @@ class Cluster:
         level, partition = self.plan.wiring.places[task]
         message = TuplesMessage(("split", 0), 1, "a" * 32, 0, "default", len(words), [list(words)])
         sent = [Envelope(partition, level, partition, encode_message(message))]
-        envelopes = list(run_bolt_task(self.plan, task, self.current, registry, sent))
+        envelopes = list(run_bolt_tasks(self.plan, [task], self.current, registry, sent))
         [report] = reports_of((each for each in envelopes if each.level == self.plan.wiring.driver_level), self.current)
         assert report.failure is None
         return report

@@ -45,6 +45,21 @@ def test_counts_are_those_of_rows(batches: list[list[str]], split: str, count: s
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("split", SPLITS)
+def test_both_kinds_may_be_chained(split: str, count: str, tmp_path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", FeederSpout(["sentence"], [[("a b a",), ("c",)] * 300]))
+    builder.set_bolt("split", SPLITS[split]()).shuffle_grouping("sentences")
+    builder.set_bolt("count", COUNTS[count]()).none_grouping("split")
+    builder.set_bolt("out", ParquetSink(str(tmp_path / "out"))).local_or_shuffle_grouping("count")
+    topology = builder.create_topology("t")
+    assert topology.chained == {"count": "split", "out": "count"}
+    handle = finished(topology)
+    assert handle.state("count") == {"a": 600, "b": 300, "c": 300}
+    assert pq.read_table(tmp_path / "out").num_rows == 1200
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("split", SPLITS)
 def test_a_sink_gets_the_same_rows_in_the_same_columns(split: str, count: str, tmp_path: Path) -> None:
     spout = FeederSpout(["sentence"], [[("a b a",), ("c",)] * 300, [], [("b",)]])
     finished(counting(spout, SPLITS[split](), COUNTS[count](), ParquetSink(str(tmp_path / "out"))))

@@ -18,7 +18,7 @@ def wiring_of(sizes: list[int]) -> Any:
     """Return a wiring with so many tasks in each level."""
     levels = [[(f"level {number}", each) for each in range(size)] for number, size in enumerate(sizes, start=1)]
     places = {task: (number, each) for number, level in enumerate(levels, start=1) for each, task in enumerate(level)}
-    return SimpleNamespace(levels=levels, places=places)
+    return SimpleNamespace(levels=levels, places=places, stages=[[[task] for task in level] for level in levels])
 
 
 SIZES = st.lists(st.integers(1, 9), max_size=5)

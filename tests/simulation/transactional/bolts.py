@@ -163,6 +163,27 @@ class Below(_BatchBolt):
             self.collector.emit((self.id, sorted(self.rows), mark))
 
 
+class Tail(_BatchBolt):
+    """Chained to a committer: takes a batch from it in both phases."""
+
+    def prepare(
+        self, conf: Mapping[str, Any], context: TopologyContext, collector: BatchOutputCollector, id: Any
+    ) -> None:
+        super().prepare(conf, context, collector, id)
+        self.executed: list[int] = []
+
+    def execute(self, tup: Tuple) -> None:
+        if tup.source_stream == "executed":
+            assert tup[0] == self.id
+            self.executed += tup["rows"]
+        else:
+            super().execute(tup)
+
+    def finish_batch(self) -> None:
+        self.finishes()
+        world_of(self.conf).checks.complete(self.id, self.executed, self.name)
+
+
 class Outside(_BatchBolt, BaseTransactionalBolt, Committer):
     """Counts rows by group in an outside store."""
 

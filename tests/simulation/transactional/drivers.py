@@ -33,7 +33,7 @@ def drive_batches(world: BatchWorld, name: str) -> None:
     """Run a driver: recover, then run batches until the source has no more."""
     world.step("starts")
     scenario = world.batch_scenario
-    topology = batch_topology(scenario.kind, scenario.shape, scenario.emitters)
+    topology = batch_topology(scenario.kind, scenario.shape, scenario.emitters, chains=world.scenario.chains)
     settings = settings_of(message_timeout_secs=0, max_spout_pending=world.new_pending(), dead_letter=world.dead_letter)
     plan = ExecutionPlan(
         topology, {WORLD: world}, settings, world.store, run_id(world, name), locations=SimulatedLocations(world)

@@ -102,7 +102,7 @@ def of_40() -> Topology:
     builder.set_bolt("find-fraud-and-everything-else-that-is-odd", Pass(), 5).fields_grouping("orders", "number")
     report = builder.set_bolt("report", Pass(), 1).global_grouping("count-by-product")
     report.global_grouping("find-fraud-and-everything-else-that-is-odd").all_grouping("check-customer")
-    builder.set_bolt("archive", Pass(), 5).shuffle_grouping("count-by-product")
+    builder.set_bolt("archive", Pass(), 5).none_grouping("find-fraud-and-everything-else-that-is-odd")  # chained
     return builder.create_topology("forty-tasks")
 
 

@@ -88,6 +88,7 @@ function one({ route, data, room }) {
   return [
     h("p", {}, h("a", { href: link(route, "components") }, "← All components")),
     h("div", { class: "bar" }, h("h2", {}, `${data.id}: ${data.componentType} ${data.type}`), windowChoice(route)),
+    data.chainedTo && h("p", { class: "quiet" }, `Chained to ${data.chainedTo}: each of its tasks takes all that the task of ${data.chainedTo} with its number sends, without a shuffle.`),
     h("div", { class: "tiles" },
       tile("Executed", number(stats.executed)), tile("Emitted", number(stats.emitted)),
       stats.acked !== undefined && tile("Acked", number(stats.acked)), tile("Failed", number(stats.failed)),
