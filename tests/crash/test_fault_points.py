@@ -63,13 +63,14 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
         assert "rolled back" in recoveries
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("provider", "points", "victim"),
     [
         ("sqlite", ON_WORKERS, Victim.HERE),
-        thorough("redis", IN_WAVES, Victim.WORKER),
-        thorough("sqlite", DRIVER_PHASES, Victim.HERE),
-        thorough("redis", ON_WORKERS, Victim.DRIVER),
+        ("redis", IN_WAVES, Victim.WORKER),
+        ("sqlite", DRIVER_PHASES, Victim.HERE),
+        ("redis", ON_WORKERS, Victim.DRIVER),
     ],
 )
 def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice_where_bolts_are_chained(

@@ -78,6 +78,7 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
     assert wrong == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("provider", "faults", "pending"),
     [
