@@ -61,7 +61,7 @@ def count_in(value: Any) -> int:
 
 def set_output(builder: TopologyBuilder | TransactionalTopologyBuilder, workload: Workload, out: Path) -> None:
     if workload.output is Output.PARQUET:
-        builder.set_bolt("out", ParquetSink(str(out))).global_grouping("count")
+        builder.set_bolt("out", ParquetSink(str(out)), TASKS).local_or_shuffle_grouping("count")  # chained
     elif workload.output is Output.DROPPED:
         builder.set_bolt("out", Drop()).global_grouping("count")
 

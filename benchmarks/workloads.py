@@ -84,7 +84,7 @@ WORKLOADS = (
     Workload("1m", "1 M words a batch", 100_000, 2, Output.NONE, 1, 1, 2, 3),
     Workload("4m", "4 M words a batch", 400_000, 2, Output.NONE, 1, 1, 1, 3),
     Workload("100k", "100 k words a batch", 10_000, 2, Output.NONE, 4, 4, 8, 3),
-    Workload("1m-parquet", "1 M words a batch, Parquet", 100_000, 2, Output.PARQUET, 1, 1, 1, 3),
+    Workload("1m-parquet", "1 M words a batch, Parquet", 100_000, 2, Output.PARQUET, 1, 1, 3, 3),
     Workload("20-lines", "20 lines a batch, three levels", 20, 1, Output.DROPPED, 200, 10, 40, 5),
     Workload("20-lines-parquet", "20 lines a batch, Parquet", 20, 1, Output.PARQUET, 40, 10, 20, 5),
 )

@@ -60,7 +60,7 @@ class FaultPoint(str, Enum):
     DECISION_COPIED = "decision.copied", "driver", -1  # the decision's copy is also durable; no namespace has committed
     HOOKS_CALLED = "commit.hooks_called"  # `pre_commit` was called on all tasks that have it
     # A namespace has applied a slice of its winner's updates, but has not committed. The memory provider has no
-    # slices; Redis has none if one round trip commits everything (up to 4,000 updates).
+    # slices; Redis has none if one round trip commits everything (up to 2,000 updates).
     SLICE_APPLIED = "commit.slice_applied", "driver, for a task"
     NAMESPACE_COMMITTED = "commit.namespace", "driver, for a task"  # one namespace has committed; others may not have
     NAMESPACES_COMMITTED = "commit.namespaces"  # all namespaces have committed; no sink has published

@@ -142,10 +142,10 @@ def as_arrow_if_plain(column: Column) -> Column:
         return column
     import pyarrow as pa
 
-    kinds = set(map(type, column))
-    kind = _SIMPLE.get(kinds.pop()) if len(kinds) == 1 else None
+    kinds = list(map(type, column))  # to count is faster than a set
+    kind = _SIMPLE.get(kinds[0])
     try:
-        return column if kind is None else pa.array(column, kind)
+        return column if kind is None or kinds.count(kinds[0]) < len(kinds) else pa.array(column, kind)
     except (UnicodeEncodeError, OverflowError):
         return column
 

@@ -126,7 +126,7 @@ class RedisStateStorage(StateStorage):
         )
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        """One round trip for up to 4,000 updates, and one for each further 4,000."""
+        """One round trip for up to 2,000 updates, and one for each further 2,000."""
 
         def check(data: Metadata, record: AttemptRecord | None) -> None:
             rules.check_commit(self.namespace, data, record, fence, txid, attempt)
