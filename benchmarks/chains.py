@@ -20,7 +20,7 @@ from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.topology import Topology, TopologyBuilder
 from benchmarks import reliable
-from benchmarks.latency import Times, _run, _shown
+from benchmarks.latency import Times, p50_and_p99, times_of_waves
 from tests.support.stores import settings_of, store_of
 
 _WORDS = 6  # of a message
@@ -36,7 +36,7 @@ class Pass(BaseBasicBolt):
 
 
 def four_bolts(grouping: str, waves: int) -> Topology:
-    """Return a topology of four bolts, of which this grouping joins the first three."""
+    """Return a topology of four bolts. The second and the third one take their input by this grouping."""
     builder = TopologyBuilder()
     builder.set_spout("in", reliable.OneByOne(waves))
     builder.set_bolt("split", reliable.Split(), 2).shuffle_grouping("in")
@@ -58,13 +58,13 @@ def main(
             for grouping in _GROUPINGS[:: (1, -1)[number % 2]]:
                 directory = Path(home) / f"{number}-{grouping}"
                 conf = {**settings_of(store), "topology.state.namespace.prefix": directory.name}
-                found = _run(spark, four_bolts(grouping, waves), conf, directory, 0, waves * _WORDS)
+                found = times_of_waves(spark, four_bolts(grouping, waves), conf, directory, 0, waves * _WORDS)
                 times[grouping] += found
                 console.print(f"round {number + 1}, by {grouping} grouping: {median(found):.1f} ms")
         spark.stop()
     chained, shuffled = (times[grouping] for grouping in _GROUPINGS)
     console.print(
-        f"p50 / p99 of a wave, ms: chained {_shown(chained)}, with shuffles {_shown(shuffled)}, "
+        f"p50 / p99 of a wave, ms: chained {p50_and_p99(chained)}, with shuffles {p50_and_p99(shuffled)}, "
         f"ratio {median(shuffled) / median(chained):.2f}"
     )
 

@@ -118,7 +118,7 @@ def main(
                     directory.mkdir()
                     reliable._ACKED.clear()
                     conf = {**settings, "topology.state.namespace.prefix": directory.name}
-                    found = _run(spark, topology(directory, waves), conf, directory, workers, waves * words)
+                    found = times_of_waves(spark, topology(directory, waves), conf, directory, workers, waves * words)
                     times[kind, workers] += found
                     acked[workers] += reliable._ACKED[waves // 4 :]
                     console.print(f"round {number + 1}, {workers} workers, {kind}: {median(found):.1f} ms")
@@ -129,15 +129,15 @@ def main(
                 spark.stop()
     table = Table("p50 / p99 of a wave, ms", "jobs", "2 workers", "ratio")
     for kind in _KINDS:
-        table.add_row(kind, *map(_shown, (times[kind, 0], times[kind, 2])), _ratio(times[kind, 0], times[kind, 2]))
-    table.add_row("from emit to ack", _shown(acked[0]), _shown(acked[2]), _ratio(acked[0], acked[2]))
+        table.add_row(kind, *map(p50_and_p99, (times[kind, 0], times[kind, 2])), _ratio(times[kind, 0], times[kind, 2]))
+    table.add_row("from emit to ack", p50_and_p99(acked[0]), p50_and_p99(acked[2]), _ratio(acked[0], acked[2]))
     console.print(table)
     shown = {"jobs": 0, "2 workers": 2, "with the spout in a worker": _IN_WORKERS}
     found = ", ".join(f"{name} {median(rates[key]):,.0f}" for name, key in shown.items())
     console.print(f"messages/s tracked and acked: {found}")
 
 
-def _run(
+def times_of_waves(
     spark: SparkSession, topology: Topology, settings: dict[str, Any], directory: Path, workers: int, words: int
 ) -> Times:
     ends: list[float] = []
@@ -189,7 +189,7 @@ def _rate(spark: SparkSession, directory: Path, workers: int, messages: int, spo
     return sum(number for _, number in waves[1:]) / (waves[-1][0] - waves[0][0])
 
 
-def _shown(times: Times) -> str:
+def p50_and_p99(times: Times) -> str:
     return f"{median(times):.1f} / {quantiles(times, n=100)[-1]:.1f}"
 
 

@@ -59,7 +59,7 @@ def run_with(
     large: int | None = None,
     job: str = JOB,
 ) -> KilledRun:
-    """Run a job with these faults over so many waves, one of which may be large.
+    """Run a job with these faults over `waves_wanted` waves. The one with the number `large` is large.
 
     Raises:
         CrashTestError: The job could not be brought to its end.

@@ -84,7 +84,7 @@ class Scenario:
     loses_executors: bool = False
     workers: int = 0  # that stay; 0 if the tasks run as Spark's
     hosts_spouts: bool = False  # whether they have the rich spouts
-    vectorised: frozenset[str] = frozenset()  # these bolts, of those that take lines
+    vectorised: frozenset[str] = frozenset()  # the vectorised bolts among those that take lines
     chains: bool = False  # whether some bolts are chained
 
     @property
