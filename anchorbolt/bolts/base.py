@@ -10,9 +10,11 @@ from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
+from anchorbolt.util.times import Duration
 
 if TYPE_CHECKING:
     from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+    from anchorbolt.state_backends.timed.timers import Timer, Timers
 
 S = TypeVar("S", bound=State)
 
@@ -86,17 +88,33 @@ class BaseBasicBolt(Bolt):
 class BaseStatefulBolt(Bolt, Generic[S]):
     """A bolt with durable state, checkpointed once a wave.
 
-    The order of calls on an instance: `prepare`, `init_state`, then for each wave any number of `execute`,
-    `pre_prepare(txid)`, and, once the driver has decided, `pre_commit(txid)` or `pre_rollback()`. The engine uses an
-    instance again only if it processed the directly preceding wave of its task; otherwise it builds a new one and
-    calls `init_state` with the committed state. So keep in the state whatever must survive.
+    The order of calls on an instance: `prepare`, `init_state`, `init_timers`, then for each wave any number of
+    `execute`, any number of `on_timer`, `pre_prepare(txid)`, and, once the driver has decided, `pre_commit(txid)` or
+    `pre_rollback()`. The engine uses an instance again only if it processed the directly preceding wave of its task;
+    otherwise it builds a new one and calls `init_state` with the committed state. So keep in the state whatever must
+    survive.
 
     Attributes:
         state_schema_version: Version of the format of this bolt's values, from 1. Increase it in the class when a new
             deployment stores values in another format; see `upcast`.
+        state_ttl: How long an entry lives after its last put, unless that put names a TTL: a timedelta, or text such
+            as "30 d"; None for `topology.state.ttl.secs`, "never" for entries that stay whatever that says.
+        event_time: The field of each input stream with the tuple's event time: ms since 1970, or an aware datetime.
+            None for a bolt without event time.
+        lag: How much later than a later one a tuple may come: the watermark is the largest event time of the slowest
+            input stream, less this.
+        idle: A stream without a tuple for so long, by the waves' clock, does not hold the watermark back; None for
+            never.
+        max_ahead: An event time that is further than this ahead of the clock does not move the watermark, so that one
+            wrong tuple does not make all timers due.
     """
 
     state_schema_version: int = 1
+    state_ttl: Duration | None = None
+    event_time: str | None = None
+    lag: Duration = "0 s"
+    idle: Duration | None = None
+    max_ahead: Duration = "1 d"
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
         """Called once for an instance, before `init_state`. There is no state yet."""
@@ -104,6 +122,17 @@ class BaseStatefulBolt(Bolt, Generic[S]):
     @abstractmethod
     def init_state(self, state: S) -> None:
         """Called once for an instance, after `prepare` and before the first tuple. Keep `state`."""
+
+    def init_timers(self, timers: Timers[Any]) -> None:
+        """Called once for an instance, after `init_state`, if the bolt overrides `on_timer`. Keep `timers`."""
+
+    def on_timer(self, timer: Timer) -> None:
+        """Called for each timer that is due, after the tuples of a wave and before `pre_prepare`.
+
+        What it emits is anchored to the timer: `anchors=timer`. Such a tuple belongs to no tuple tree. Never called for
+        a cancelled timer, or again for one whose wave has committed.
+        """
+        raise NotImplementedError  # never called: only bolts that override it have timers
 
     @abstractmethod
     def execute(self, tup: Tuple) -> None:

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, TopologyError
+from anchorbolt.state_backends.timed.timers import Timer
 from anchorbolt.streams.calls import Buffer, Buffers, Gate
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration, not_a_row, wrong_stream, wrong_width
 from anchorbolt.streams.tuple import Tuple
@@ -332,7 +333,7 @@ class OutputCollector:
                 "anchored: pass anchors=tup."
             )
         for anchor in anchors if isinstance(anchors, list | tuple) else (anchors,):
-            if not isinstance(anchor, Tuple | bytes):
+            if not isinstance(anchor, Tuple | bytes | Timer):
                 raise self._refusal(
                     f"emitted to stream {stream!r} with the anchor {shortened(anchor, 120)}, a "
                     f"{type(anchor).__name__}. Pass the input tuple that `execute` got, or a list of such tuples."

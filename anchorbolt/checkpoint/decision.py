@@ -17,6 +17,7 @@ from typing import Any
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.state_machine import INITIAL_STATE, Action, CheckpointState, Phase
+from anchorbolt.checkpoint.times import BoltTimes
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.message_ids import AckedMessages
@@ -81,6 +82,8 @@ class DecisionRecord:
     # Number of tasks by committer in the run that may have begun to commit the next batch; empty after a clean end.
     committers: Mapping[str, int] = field(default_factory=dict)
     journals: tuple[str, ...] = ()  # the committers with a journal, see `anchorbolt.transactional.OpaqueMap`
+    clock: int = 0  # of this transaction's wave, in ms since 1970
+    times: Mapping[str, BoltTimes] = field(default_factory=dict)  # by bolt that has timers, event time or a TTL
 
     @property
     def txid(self) -> int:
@@ -152,6 +155,8 @@ class DecisionRecord:
                 "replayed": dict(self.replayed),
                 "dead_letters": [letter.encode() for letter in self.dead_letters],
                 "spout_tasks": dict(self.spout_tasks),
+                "clock": self.clock,
+                "times": {name: times.encode() for name, times in self.times.items()},
                 **(self._of_batches() if self.batch_spout else {}),
             }
         )
@@ -202,6 +207,8 @@ class DecisionRecord:
                 batch=memoryview(content.get("batch", b"")).tobytes(),
                 committers={str(name): int(tasks) for name, tasks in content.get("committers", {}).items()},
                 journals=tuple(map(str, content.get("journals", ()))),
+                clock=int(content.get("clock", 0)),
+                times={str(name): BoltTimes.decode(times) for name, times in content.get("times", {}).items()},
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateCorrupted(

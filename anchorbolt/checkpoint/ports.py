@@ -8,6 +8,7 @@ from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Acked, Committed, Inputs, Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.checkpoint.times import EventTime, TimesOfWave
 from anchorbolt.state_backends.state import Fence
 from anchorbolt.streams.attempt import TransactionAttempt
 
@@ -88,6 +89,9 @@ class Round:
     suspects_tuples: bool = False  # so many executors were lost that a tuple may be the cause
     batch: BatchTry | None = None  # in a transactional topology
     columns: Mapping[str, bytes] = field(default_factory=dict)  # by sink: see `DecisionRecord.schemas`
+    clock: int = 0  # ms since 1970: fixed when the wave begins, and never below the last wave's
+    watermarks: Mapping[str, int] = field(default_factory=dict)  # by bolt with event time, once it has one
+    expiring: frozenset[str] = frozenset()  # the bolts whose states have entries that expire
 
     def was_rolled_back(self, fence: Fence) -> bool:
         """Return whether a round of this run was rolled back; True if it is too old to be known."""
@@ -111,6 +115,7 @@ class PreparedRound:
     replayed: Mapping[str, str] = field(default_factory=dict)  # for this run's locations, see `DecisionRecord.replayed`
     batch: bytes = b""  # see `DecisionRecord.batch`
     journals: frozenset[str] = frozenset()  # see `DecisionRecord.journals`
+    times: Mapping[str, TimesOfWave] = field(default_factory=dict)  # by bolt, see `DecisionRecord.times`
     repeat: bool = False  # roll it back, and run again without the failed tuple trees
 
 
@@ -156,3 +161,4 @@ class Layout:
     spout_tasks: Mapping[int, str] = field(default_factory=dict)
     batch_spout: str = ""  # see `DecisionRecord.batch_spout`
     committers: Mapping[str, int] = field(default_factory=dict)  # tasks per committer
+    event_times: Mapping[str, EventTime] = field(default_factory=dict)  # by bolt with event time

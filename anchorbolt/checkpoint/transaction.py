@@ -12,7 +12,8 @@ rollback the updates of a failed round are dropped, and PREPARING(t) starts agai
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from anchorbolt.bolts.column_types import Misfit, grown, has_evolved, read_schema, schema_of
@@ -25,6 +26,7 @@ from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import ROLLED_BACK_KEPT, Batch, Layout, PreparedRound, Round, TaskKey, Tasks
 from anchorbolt.checkpoint.state_machine import Action, CheckpointState, CheckpointTuple
+from anchorbolt.checkpoint.times import BoltTimes
 from anchorbolt.errors import BoltError, ConfigError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization.codecs import FIRST_VERSION
@@ -43,6 +45,7 @@ class Run:
     namespaces: Namespaces
     outbox: Outbox
     dead_letters: DeadLetterWriter | None = None  # None without dead letters
+    clock: Callable[[], float] = time.time  # seconds since 1970, for the clock of the waves
 
 
 class Transaction:
@@ -67,6 +70,7 @@ class Transaction:
         self._rolled_back: tuple[int, ...] = ()  # see `Round.rolled_back`
         self._columns: Mapping[str, bytes] = record.schemas  # for the tasks of the next round
         self.suspects_tuples = False  # see `Round.suspects_tuples`
+        self._clock = record.clock  # see `Round.clock`
 
     @property
     def txid(self) -> int:
@@ -77,6 +81,7 @@ class Transaction:
         following = Transaction(self._run, self.record, self.task_winners, self.committed)
         following.state = self.state.begin()
         following._rolled_back = self._rolled_back
+        following._clock = max(self.record.clock, int(self._run.clock() * 1000))
         return following
 
     def prepare(self, batch: Batch) -> tuple[PreparedRound, DecisionRecord]:
@@ -156,6 +161,7 @@ class Transaction:
             _log.warning("txid %d: %s", record.txid, letter, extra=fields)
 
     def _round(self) -> Round:
+        times = self.record.times
         return Round(
             self.txid,
             self.fence,
@@ -164,6 +170,9 @@ class Transaction:
             rolled_back=self._rolled_back,
             suspects_tuples=self.suspects_tuples,
             columns=self._columns,
+            clock=self._clock,
+            watermarks={name: each.watermark for name, each in times.items() if each.watermark is not None},
+            expiring=frozenset(name for name, each in times.items() if each.due.expiry is not None),
         )
 
     def _decision(self, batch: Batch, prepared: PreparedRound, columns: Mapping[str, bytes]) -> DecisionRecord:
@@ -192,7 +201,16 @@ class Transaction:
             batch=prepared.batch,
             committers=layout.committers,
             journals=tuple(sorted({*before.journals, *prepared.journals})),
+            clock=self._clock,
+            times={**before.times, **self._times_after(prepared)},
         )
+
+    def _times_after(self, prepared: PreparedRound) -> dict[str, BoltTimes]:
+        before, event_times = self.record.times, self._run.layout.event_times
+        return {
+            name: before.get(name, BoltTimes()).after(self._clock, each.due, each.seen, event_times.get(name))
+            for name, each in prepared.times.items()
+        }
 
 
 def _with_columns_of(known: Mapping[str, bytes], files: Sequence[SinkFile]) -> tuple[dict[str, bytes], str]:

@@ -15,6 +15,7 @@ from anchorbolt.migration_tools.topology_inspection import NamespaceReport, Topo
 from anchorbolt.serialization.codecs import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED
 from anchorbolt.util.messages import counted
+from anchorbolt.util.times import to_datetime
 from anchorbolt.util.values import as_json, as_text
 
 _SHOWN_CHARACTERS = 500  # of a key or a value in a line of a scan
@@ -52,6 +53,8 @@ def entry_line(entry: Entry, limit: int = sys.maxsize) -> str:
     remarks = ["prepared" if entry.prepared else "", entry.key.problem, entry.value.problem]
     if entry.value.version > FIRST_VERSION:
         remarks.append(f"schema version {entry.value.version}")
+    if entry.expires_at is not None:
+        remarks.append(f"expires {to_datetime(entry.expires_at):%Y-%m-%d %H:%M:%S} UTC")
     said = "; ".join(dict.fromkeys(filter(None, remarks)))
     return f"{key}: {as_text(entry.value.shown, limit)}{f'  # {said}' if said else ''}"
 
@@ -68,6 +71,8 @@ def entry_content(entry: Entry) -> dict[str, Any]:
         content |= {"value": as_json(entry.value.shown), "value_problem": entry.value.problem}
         if entry.value.version > FIRST_VERSION:
             content["schema_version"] = entry.value.version
+        if entry.expires_at is not None:
+            content["expires_at"] = entry.expires_at
     return {name: each for name, each in content.items() if each or not name.endswith("_problem")}
 
 

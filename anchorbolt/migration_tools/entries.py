@@ -7,6 +7,7 @@ the store may have written it.
 """
 
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from anchorbolt.serialization.codecs import (
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import is_namespace, task_namespace
+from anchorbolt.state_backends.timed.expiry import Live, live, live_entry
 from anchorbolt.streams.hashing import destination_of, stable_hash
 from anchorbolt.tracking.stored_trees import OpenTreeCodec, RootCodec
 from anchorbolt.util.messages import did_you_mean
@@ -65,6 +67,7 @@ class Entry:
     key: Decoded
     value: Decoded | None
     prepared: bool | None = None  # for an entry of Storm: whether it is in `ns$prepare`
+    expires_at: int | None = None  # ms since 1970; None for an entry that stays
 
 
 class EntryDecoder:
@@ -83,10 +86,12 @@ class EntryDecoder:
                 self._keys = self._values = "the namespace belongs to a custom state, and has no entries"
         self.notes = tuple(dict.fromkeys(each for each in (self._keys, self._values) if isinstance(each, str)))
 
-    def entry(self, key: bytes, value: bytes | None) -> Entry:
+    def entry(self, key: bytes, stored: Live | None) -> Entry:
         """Decode an entry without applying `upcast`."""
-        shown_value = None if value is None else _decoded(self._values, value, is_tagged=True)
-        return Entry(_decoded(self._keys, key, is_tagged=False), shown_value)
+        decoded = _decoded(self._keys, key, is_tagged=False)
+        if stored is None:
+            return Entry(decoded, None)
+        return Entry(decoded, _decoded(self._values, stored.value, is_tagged=True), expires_at=stored.expires_at)
 
     def key_bytes(self, key: Any) -> bytes:
         """Encode a key. Raises `StateError` if the codec is unknown, `UnsupportedValue` if it cannot be a key."""
@@ -169,7 +174,7 @@ def get_entries(
                 texts = [keys[place] for place in places]
                 data = [_from_hex(text) if hexadecimal else decoder.key_bytes(key_from_text(text)) for text in texts]
                 for place, key, value in zip(places, data, storage.get_many(data), strict=True):
-                    found[place] = namespaces[task], decoder.entry(key, value)
+                    found[place] = namespaces[task], decoder.entry(key, live_entry(key, value, _now()))
             notes.update(dict.fromkeys(decoder.notes))
     return list(notes), [found[place] for place in range(len(keys))]
 
@@ -189,7 +194,8 @@ def scan_entries(
             staged = ", ".join(sorted(head.attempts)) or "none"
             raise StateError(f"{namespace} has no staged attempt {attempt!r}; staged: {staged}.", namespace=namespace)
         decoder = EntryDecoder(namespace, head.codec, codecs)
-        yield decoder.notes, ([decoder.entry(*entry) for entry in page] for page in storage.scan(attempt))
+        pages = storage.scan(attempt)
+        yield decoder.notes, ([decoder.entry(entry.key, entry) for entry in live(page, _now())] for page in pages)
 
 
 def is_stored_namespace(provider: StateProvider, name: str) -> bool:
@@ -215,15 +221,22 @@ def existing_head(provider: StateProvider, storage: StateStorage) -> NamespaceHe
 
 
 def measured(storage: StateStorage, progress: Progress | None = None) -> tuple[int, int]:
-    """Count the committed entries of a namespace, and the bytes of their keys and values, page by page."""
+    """Count the committed entries of a namespace that have not expired, and the bytes of all that is stored for them.
+
+    The namespace is read page by page.
+    """
     progress = progress or Progress()
     progress.begin(f"counting {storage.namespace}", storage.count())
     keys = size = 0
     for page in storage.scan():
-        keys += len(page)
+        keys += sum(1 for _ in live(page, _now()))
         size += sum(len(key) + len(value) for key, value in page)
         progress.advance(len(page))
     return keys, size
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
 
 
 def _from_hex(text: str) -> bytes:

@@ -209,7 +209,7 @@ class RunHandle:
         entries: dict[Any, Any] = {}
         for key, value in self.state_items(component):
             if key in entries:
-                raise committed_state.equal_keys(self._plan, component, key)
+                raise committed_state.equal_keys(self._plan, component, key, self._now)
             entries[key] = value
         return entries
 
@@ -219,7 +219,7 @@ class RunHandle:
         Raises:
             ConfigError: The topology has no such stateful bolt.
         """
-        return committed_state.items(self._plan, component)
+        return committed_state.items(self._plan, component, self._now)
 
     def lookup(self, component: str, key: Any) -> dict[int, Any]:
         """Read the committed values of one key of a stateful bolt, by the index of the task that has it.
@@ -234,8 +234,12 @@ class RunHandle:
             UnsupportedValue: No state has such a key, because it cannot be encoded.
             StateUnavailable: The store did not answer.
         """
-        found = committed_state.look_up(self._plan, component, key)
+        found = committed_state.look_up(self._plan, component, key, self._now)
         return {each.task: each.value() for each in found if each.data is not None}
+
+    @property
+    def _now(self) -> int:
+        return int(self._runner.clock() * 1000)
 
     def _add(self, report: WaveReport, wave: CommittedWave) -> None:
         self._observed.committed(report, wave)

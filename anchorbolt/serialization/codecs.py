@@ -32,6 +32,10 @@ LAST_VERSION = 65_535
 
 # msgpack never uses the byte 0xC1, and no UTF-8 text, so no JSON, begins with it.
 _TAG = b"\xc1v"
+DUE_TAG = b"\xc1d"
+"""The first bytes of a stored value that expires, see `state_backends.timed.expiry`."""
+INDEX_TAG = b"\xc1t"
+"""The first bytes of the stored keys of timers and of the index by time, see `state_backends.timed`."""
 _TAG_BYTES = len(_TAG) + 2
 
 _PICKLE = b"p"  # the first byte of our pickles; different from the first byte of a schema version's tag
@@ -163,7 +167,7 @@ SINGLE_SCHEMA = Schema()
 
 
 def tagged(data: bytes, version: int) -> bytes:
-    if version == FIRST_VERSION and not data.startswith(_TAG):
+    if version == FIRST_VERSION and not data.startswith((_TAG, DUE_TAG)):
         return data
     return _TAG + version.to_bytes(2, "big") + data
 
@@ -269,6 +273,8 @@ class SerializerCodec(Codec):
     def _check_canonical(self, key: Any, data: bytes) -> None:
         if not data:
             raise UnsupportedValue(f"{self._shown}.dumps returned no bytes for a key. Return at least one.")
+        if data.startswith(INDEX_TAG):
+            raise UnsupportedValue(f"{self._shown}.dumps returned {INDEX_TAG!r} at the start of a key. It is reserved.")
         again = self.decode(data)
         if type(again) is not type(key) or again != key or self._dumps(again) != data:
             raise UnsupportedValue(

@@ -165,7 +165,7 @@ class BulkAccess(EntryCache, Generic[K, V]):
 
     def _as_numbers(self, distinct: DistinctKeys, values: Any) -> Numbers | None:
         """Return values as an array, if they are numbers that the column can hold for these keys, else None."""
-        if distinct.cache_keys is not distinct.keys or not distinct.keys:
+        if distinct.cache_keys is not distinct.keys or not distinct.keys or self.timed.expiry is not None:
             return None
         import numpy
         import pyarrow
@@ -206,6 +206,8 @@ class BulkAccess(EntryCache, Generic[K, V]):
             self.counters.keys_cached += 0 if numbers is None else len(keys)
             return None if numbers is None else (numbers, slots)
         found = self._fetched_all([keys[place] for place in places.tolist()], keys)
+        if self._column is None:  # an entry that was read has a TTL
+            return None
         found = [zero if value is ABSENT else value for value in found]
         if set(map(type, found)) != {type(zero)}:
             return None

@@ -6,7 +6,7 @@ for each read or write; the cache may have the value before it.
 """
 
 import sys
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from itertools import filterfalse, islice
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, EntryEncoding
 from anchorbolt.state_backends.state import AttemptScope, State
+from anchorbolt.state_backends.timed.entries import TimedEntries
+from anchorbolt.state_backends.timed.expiry import Expiry, has_header
 from anchorbolt.util.keys import has_one_spelling
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class EntryCache(AttemptView, State):
         cache_entries: int = 200_000,
         pending_entries: int = 100_000,
         budget: CacheBudget | None = None,
+        ttl_ms: int | None = None,
     ) -> None:
         """Make a state over a namespace. Job authors never call this; `init_state` receives a state.
 
@@ -59,6 +62,7 @@ class EntryCache(AttemptView, State):
             pending_entries: Number of updated entries to keep before they are staged.
             budget: The limit on the cached entries of all states of this process; by default `cache_entries` for this
                 state only.
+            ttl_ms: How long an entry lives that is put without a TTL; None for entries that stay.
         """
         self._encoding = EntryEncoding(
             storage.namespace, key_codec or MsgpackKeyCodec(), value_codec or MsgpackCodec(), schema, storage.limits
@@ -80,16 +84,20 @@ class EntryCache(AttemptView, State):
         self._column: NumberColumn | None = None
         # Of this wave; `prepare_commit` raises it again if the bolt swallowed it.
         self._first_error: AnchorboltError | None = None
+        self.timed = TimedEntries(self._encoding, self._attempt, self._read, ttl_ms)  # for the engine, never for a job
 
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave: forget uncommitted updates, keep cached committed entries. Reads and writes nothing."""
-        unfinished = self._updates > 0 or self._attempt.is_unsealed
+        unfinished = self._updates > 0 or self._attempt.is_unsealed or self.timed.has_changes
         if unfinished or self._cache_position != (scope.committed, scope.winner):
             self._forget(scope)
         self._dirty.clear()
         self._dirty_bytes = 0
         self._first_error = None
         self._attempt.begin(scope)
+        for key in self.timed.begin(scope):
+            if key in self._cache:
+                self._cache[key] = ABSENT
 
     def prefetch(self, keys: Iterable[Any], *, are_distinct: bool = False) -> None:
         """Fetch the entries of `keys` that are not cached, so that reading them costs no round trip.
@@ -120,6 +128,8 @@ class EntryCache(AttemptView, State):
         if self._first_error is not None:
             raise self._first_error
         self._stage_updates()
+        for key in self.timed.sweep():
+            self._cache.pop(key, None)
         self._attempt.seal_staged(txid)
         if self._attempt.seal is not None:
             self._cache_position = (txid, self._attempt.scope.attempt)
@@ -155,7 +165,7 @@ class EntryCache(AttemptView, State):
         """
         if self._column is not None and self._column.updates:
             self._cache, self._cache_bytes = {}, 0
-            self._column.keep_updates()
+            self._column.keep_updates()  # a state with a column has no headers
         else:
             self._drop_oldest(entries)
         return self.clean_entries, self._cache_bytes
@@ -202,6 +212,8 @@ class EntryCache(AttemptView, State):
         cached = self._encoding.value_to_cache(key, value)
         self._note_size(cache_key, cached)
         self._dirty[cache_key] = cached
+        if self.timed.expiry is not None:
+            self.timed.expiry.clear_ttl(cache_key)
         if self._dirty_bytes >= _PENDING_BYTES:
             self._stage_updates()
 
@@ -250,6 +262,8 @@ class EntryCache(AttemptView, State):
             for key, value in zip(cache_keys, cached, strict=True):
                 self._note_size(key, value)
         self._dirty.update(zip(cache_keys, cached, strict=True))
+        if self.timed.expiry is not None:
+            self.timed.expiry.clear_ttl(*cache_keys)
         self._stage_if_many()
 
     def _stage_if_many(self) -> None:
@@ -265,12 +279,15 @@ class EntryCache(AttemptView, State):
                 self._cache_bytes = kept = sum(map(_size_of, self._cache.values()))
                 if self._column is not None:
                     self._column.keep_updates(wanted)
+                self._keep_headers()
                 self._budget.note(self, self.clean_entries + len(cache_keys), kept)
             cached_value = self._encoding.cached_value
             cache = self._cache
             for start in range(0, len(cache_keys), _READ_CHUNK):
                 chunk = cache_keys[start : start + _READ_CHUNK]
                 stored = self._attempt.read(self._encoding.key_bytes(chunk))
+                if self.timed.expiry is not None or has_header(stored):
+                    stored = self._made_expiry().opened(chunk, stored)
                 self._cache_bytes += sum(map(len, filter(None, stored)))
                 for key, data in zip(chunk, stored, strict=True):
                     cache[key] = cached_value(key, data)
@@ -278,14 +295,43 @@ class EntryCache(AttemptView, State):
             self._first_error = self._first_error or error
             raise
 
+    def _read(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Read stored values for timers and the index by time."""
+        try:
+            return self._attempt.read(keys)
+        except StateError as error:
+            self._first_error = self._first_error or error
+            raise
+
+    def _made_expiry(self) -> Expiry:
+        """Return the due times of entries. The column has none, so its entries move to the dicts at the first call."""
+        if self.timed.expiry is None and self._column is not None:
+            self._take_out(self._column.keys())
+            self._column = None
+        return self.timed.made_expiry()
+
+    def _keep_headers(self) -> None:
+        """Forget the headers of entries that are no longer cached."""
+        if self.timed.expiry is not None:
+            self.timed.expiry.keep(self._cache, self._dirty)
+
     def _stage_updates(self) -> None:
-        if not self._updates:
+        if not self._updates and not self.timed.has_changes:
             return
         keys, cached = self._updated()
+        expiry = self.timed.expiry
         try:
+            if expiry is not None:  # an update must know the header of the entry that it replaces
+                unknown = [key for key in keys if key not in self._cache and not expiry.knows(key)]
+                if unknown:
+                    self._load(unknown, set(keys))
             for start in range(0, len(keys), SLICE_UPDATES):
                 part = slice(start, start + SLICE_UPDATES)
-                self._attempt.stage(self._encoding.key_bytes(keys[part]), self._encoding.value_bytes(cached[part]))
+                key_bytes, values = self._encoding.key_bytes(keys[part]), self._encoding.value_bytes(cached[part])
+                if expiry is not None:
+                    values = expiry.sealed(keys[part], key_bytes, values)
+                self._attempt.stage(key_bytes, values)
+            self.timed.stage()
         except StateError as error:
             self._first_error = self._first_error or error
             raise
@@ -301,6 +347,7 @@ class EntryCache(AttemptView, State):
 
     def _forget(self, scope: AttemptScope) -> None:
         self._cache.clear()
+        self.timed.forget()
         self._column = None
         self._cache_bytes = 0
         self._cache_position = (scope.committed, scope.winner)
@@ -323,6 +370,7 @@ class EntryCache(AttemptView, State):
         before = len(self._cache)
         self._cache = dict(islice(self._cache.items(), entries, None))
         self._cache_bytes = self._cache_bytes * len(self._cache) // before if before else 0
+        self._keep_headers()
         if self._column is not None and entries > before:
             self._column.drop_oldest(entries - before)
 

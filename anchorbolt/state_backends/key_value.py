@@ -13,7 +13,9 @@ from anchorbolt.state_backends.bulk import BulkAccess
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey
 from anchorbolt.state_backends.entry_cache import LEAST_SHORT, SMALL_INT
 from anchorbolt.state_backends.sums import sum_of
+from anchorbolt.state_backends.timed.expiry import live
 from anchorbolt.util.messages import shortened
+from anchorbolt.util.times import NEVER, Duration, positive_ms
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -61,12 +63,23 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             self._first_error = self._first_error or error
             raise
 
-    def put(self, key: K, value: V) -> None:
+    def put(self, key: K, value: V, *, ttl: Duration | None = None) -> None:
         """Set the value of `key`.
 
+        Args:
+            key: The key.
+            value: The value.
+            ttl: How long the entry lives, from this wave's clock: a timedelta, or text such as "30 min"; "never" for an
+                entry that stays. By default the TTL of the bolt, `state_ttl`, or `topology.state.ttl.secs`. A TTL below
+                the length of a wave ends with this wave. A later put sets it again.
+
         Raises:
-            UnsupportedValue: The key is mutable, or the key or value cannot be encoded. The state is as before.
+            UnsupportedValue: The key is mutable, the key or value cannot be encoded, or `ttl` is not a duration above
+                zero. The state is as before.
         """
+        if ttl is not None:
+            self._put_with_ttl(key, value, ttl)
+            return
         # Every counter takes this path. A key of an update or in the cache was checked before.
         kind: type = type(key)
         dirty: dict[Any, Any] = self._dirty
@@ -87,6 +100,22 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             self._put_large(key, cache_key, value)
         if len(dirty) >= self._pending_entries:
             self._stage_updates()
+
+    def _put_with_ttl(self, key: Any, value: Any, ttl: Duration) -> None:
+        try:
+            ttl_ms = None if ttl == NEVER else positive_ms(ttl)
+        except ValueError as error:
+            raise UnsupportedValue(
+                f"state {self._encoding.namespace!r}, TTL for key {shortened(key)}: {error}."
+            ) from None
+        cache_key, cached = self._cache_key(key), self._encoding.value_to_cache(key, value)
+        # From now on each put takes the slow path, which forgets the TTL of an update that it replaces.
+        self._small_int, self._short_int, self._kept = -SMALL_INT, LEAST_SHORT, frozenset()
+        expiry = self._made_expiry()
+        self._note_size(cache_key, cached)
+        self._dirty[cache_key] = cached
+        expiry.set_ttl(cache_key, ttl_ms)
+        self._stage_if_many()
 
     def _key_outside_column(self, key: Any) -> CacheKey:
         """Return the cache key of a key, which is moved out of the column of the bulk methods."""
@@ -159,11 +188,11 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             )
         return found
 
-    def put_many(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+    def put_many(self, entries: Mapping[K, V] | Iterable[tuple[K, V]], *, ttl: Duration | None = None) -> None:
         """Put several entries. Raises `UnsupportedValue` for the first unsupported entry; earlier ones are put."""
         pairs = entries.items() if isinstance(entries, Mapping) else entries
         for key, value in pairs:
-            self.put(key, value)
+            self.put(key, value, ttl=ttl)
 
     def delete_many(self, keys: Iterable[K]) -> None:
         """Remove several keys in a few round trips at most."""
@@ -182,9 +211,9 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
         updated = dict(zip(encoding.key_bytes(keys), values, strict=True))
         try:
             for page in self._attempt.scan():
-                for key_data, data in page:
+                for key_data, value, _ in live(page, self._attempt.scope.clock):
                     if key_data not in updated:
-                        yield encoding.entry_from(key_data, data)
+                        yield encoding.entry_from(key_data, value)
             for key_data, cached in updated.items():
                 if cached is not ABSENT:
                     key = encoding.key_from(key_data)

@@ -36,6 +36,10 @@ class NumberColumn:
     def __contains__(self, key: CacheKey) -> bool:
         return key in self._slots
 
+    def keys(self) -> list[CacheKey]:
+        """Return all keys."""
+        return list(self._slots)
+
     @property
     def updates(self) -> int:
         """The number of updates that are not staged."""

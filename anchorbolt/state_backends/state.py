@@ -33,6 +33,9 @@ class AttemptScope:
     attempt: str  # 32 hexadecimal digits
     committed: int = NOTHING_COMMITTED
     winner: str = ""  # the attempt that `committed` came from; empty if nothing is committed
+    clock: int = 0  # of the wave: ms since 1970; the same in a repeated round, and never below the last wave's
+    watermark: int | None = None  # the bolt's, by event time: ms since 1970; None if there is none yet
+    has_expiring: bool = False  # whether the bolt's committed state has entries that expire
 
 
 class State(ABC):

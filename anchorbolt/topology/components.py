@@ -21,6 +21,7 @@ from anchorbolt.streams.declaration import (
 )
 from anchorbolt.topology import validation
 from anchorbolt.topology.graph import BoltSpec, Component, Input, SpoutSpec, Topology
+from anchorbolt.topology.time import time_of
 
 
 class BoltDeclarer:
@@ -143,7 +144,9 @@ class Components:
         validation.check_parallelism(id, parallelism)
         declarer = BoltDeclarer(id)
         ticks = validation.tick_secs_of(id, bolt)
-        spec = BoltSpec(id, bolt, parallelism, (), _declared(id, bolt, self._attempt_field), ticks, is_committer)
+        spec = BoltSpec(
+            id, bolt, parallelism, (), _declared(id, bolt, self._attempt_field), ticks, is_committer, time_of(id, bolt)
+        )
         self._bolts[id] = spec, declarer
         return declarer
 

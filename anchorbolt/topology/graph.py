@@ -12,6 +12,7 @@ from anchorbolt.bolts.sink import DataFrameSink, takes_columns
 from anchorbolt.spouts.base import BaseRichSpout, Spout, StreamSpout
 from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
 from anchorbolt.streams.declaration import ACKER_ID, CHECKPOINT_SPOUT_ID, GlobalStreamId, Grouping, StreamDeclaration
+from anchorbolt.topology.time import NO_TIME, TimeSpec
 
 _LOCAL = {"none", "local_or_shuffle"}
 """Groupings that may keep a tuple in the process of its emitter."""
@@ -45,6 +46,7 @@ class BoltSpec:
     streams: Mapping[str, StreamDeclaration]
     tick_secs: float | None = None  # time between its tick tuples; None means the topology's setting
     is_committer: bool = False  # in a transactional topology: its batch is finished in the commit phase
+    time: TimeSpec = NO_TIME  # its TTL, timers and event time
 
     @property
     def is_sink(self) -> bool:

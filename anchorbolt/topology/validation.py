@@ -86,6 +86,7 @@ def check_graph(specs: Specs) -> None:
             raise _refusal(bolt, "takes no stream. Declare an input, as in .shuffle_grouping('component').")
         for each in bolt.inputs:
             _check_input(bolt, each, specs)
+            _check_event_time(bolt, each, specs)
 
 
 def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
@@ -218,6 +219,17 @@ def _check_input(bolt: BoltSpec, each: Input, specs: Specs) -> None:
                 f"groups stream {stream!r} of {component!r} by field {field!r}, which it does not declare."
                 f"{did_you_mean(field, declaration.fields)} Its fields are: {', '.join(declaration.fields) or 'none'}.",
             )
+
+
+def _check_event_time(bolt: BoltSpec, each: Input, specs: Specs) -> None:
+    field, (component, stream) = bolt.time.event_time, each.source
+    fields = specs[component].streams[stream].fields
+    if field is not None and field not in fields:
+        raise _refusal(
+            bolt,
+            f"has event_time {field!r}, which stream {stream!r} of {component!r} does not declare."
+            f"{did_you_mean(field, fields)} Its fields are: {', '.join(fields) or 'none'}.",
+        )
 
 
 def _refusal(spec: Component, message: str) -> TopologyError:

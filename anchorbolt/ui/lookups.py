@@ -111,7 +111,7 @@ class Lookups:
         key = key_from_text(text)
         asked, found = 0, list[Found]()
         try:
-            for stored in look_up(self._plan, component, key):
+            for stored in look_up(self._plan, component, key, int(time.time() * 1000)):
                 asked += 1
                 if stored.data is not None:
                     found.append(found_value(stored))

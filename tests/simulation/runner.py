@@ -16,7 +16,7 @@ from anchorbolt.engine.sources.driver_spouts import DriverSpouts
 from anchorbolt.engine.sources.rich_spouts import NewHost
 from anchorbolt.engine.task.bolt_task import run_bolt_tasks
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
-from anchorbolt.engine.task.executors.wrapped_bolts import StatefulBoltExecutor
+from anchorbolt.engine.task.executors.stateful_executor import StatefulBoltExecutor
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.round_text import round_to_text
@@ -209,6 +209,7 @@ class SimulatedRunner(TaskRunner):
             assert self._fleet is not None
             self._hosted = WorkerSpouts(self._fleet)  # type: ignore[arg-type]
             new_host = self._hosted.new_host
+        self.clock = world.clock
         self.spouts = None if world.broker is None else DriverSpouts(plan, world.clock, new_host)
         self.processing = None
         self.sources = () if self.spouts is None else self.spouts.sources

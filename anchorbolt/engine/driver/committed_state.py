@@ -12,6 +12,7 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
 from anchorbolt.state_backends.contract import StateProvider, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding, older_header, older_keys
+from anchorbolt.state_backends.timed.expiry import live, live_entry
 from anchorbolt.streams.hashing import destination_of, stable_hash
 from anchorbolt.util.keys import has_one_spelling
 from anchorbolt.util.messages import shortened
@@ -23,7 +24,7 @@ class StoredValue:
 
     task: int  # its index
     key: Any
-    data: bytes | None  # as stored; None if the state does not have the key
+    data: bytes | None  # as stored, without its due time; None if the state does not have the key
     encoding: EntryEncoding
 
     def value(self) -> Any:
@@ -32,8 +33,8 @@ class StoredValue:
         return self.encoding.value_from(self.key, self.encoding.cached_value(self.key, self.data))
 
 
-def items(plan: ExecutionPlan, component: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the entries of a stateful bolt; see `RunHandle.state_items`."""
+def items(plan: ExecutionPlan, component: str, now: int) -> Iterator[tuple[Any, Any]]:
+    """Yield the entries of a stateful bolt at this time, in ms since 1970; see `RunHandle.state_items`."""
     _check_stateful(plan, component)
     for index in range(len(plan.wiring.tasks[component])):
         with closing(_opened(plan, component, index)) as storage:
@@ -41,11 +42,11 @@ def items(plan: ExecutionPlan, component: str) -> Iterator[tuple[Any, Any]]:
                 raise _own_class(component, storage)
             encoding = _encoding(plan, component, storage)
             for page in storage.scan():
-                for key_data, data in page:
-                    yield encoding.entry_from(key_data, data)
+                for key_data, value, _ in live(page, now):
+                    yield encoding.entry_from(key_data, value)
 
 
-def look_up(plan: ExecutionPlan, component: str, key: Any) -> Iterator[StoredValue]:
+def look_up(plan: ExecutionPlan, component: str, key: Any, now: int) -> Iterator[StoredValue]:
     """Yield each task's value of a key of a stateful bolt, with one round trip each; see `RunHandle.lookup`.
 
     The task to which fields grouping sends the key comes first.
@@ -64,12 +65,13 @@ def look_up(plan: ExecutionPlan, component: str, key: Any) -> Iterator[StoredVal
             if older != encoding.header and not has_one_spelling(key) and storage.head().codec == older:
                 raise older_keys(storage.namespace)
             [stored] = storage.get_many(key_data)
-        yield StoredValue(index, key, stored, encoding)
+        entry = live_entry(key_data[0], stored, now)
+        yield StoredValue(index, key, None if entry is None else entry.value, encoding)
 
 
-def equal_keys(plan: ExecutionPlan, component: str, key: Any) -> StateError:
+def equal_keys(plan: ExecutionPlan, component: str, key: Any, now: int) -> StateError:
     """Return the error for a key that is equal in a dict to another key of the component's states."""
-    tasks = sorted(each.task for each in look_up(plan, component, key) if each.data is not None)
+    tasks = sorted(each.task for each in look_up(plan, component, key, now) if each.data is not None)
     if len(tasks) > 1:
         return StateError(
             f"bolt {component!r} has the key {shortened(key)} in several tasks: {', '.join(map(str, tasks))}. Each has "

@@ -10,6 +10,7 @@ from anchorbolt.checkpoint.letters.writers import dead_letter_writer
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
+from anchorbolt.checkpoint.times import EventTime
 from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.engine.driver.rounds import Rounds
 from anchorbolt.engine.driver.runner import Runner
@@ -24,6 +25,11 @@ from anchorbolt.util.retry import RetryPolicy
 
 def _inputs(plan: ExecutionPlan, bolt: str) -> Inputs:
     return tuple((source.component, source.stream, str(grouping)) for source, grouping in plan.graph.bolts[bolt].inputs)
+
+
+def _event_time(plan: ExecutionPlan, bolt: str) -> EventTime:
+    time, inputs = plan.times[bolt], plan.graph.bolts[bolt].inputs
+    return EventTime(tuple((each.component, each.stream) for each, _ in inputs), time.lag_ms, time.idle_ms)
 
 
 def _batch_spout_text(plan: ExecutionPlan) -> str:
@@ -54,6 +60,7 @@ def checkpoints_and_sources(
         schema_versions={component: plan.schema(component).version for component in plan.wiring.stateful_bolts},
         spout_tasks=plan.spouts_of_trees if plan.wiring.ackers else {},
         batch_spout=_batch_spout_text(plan),
+        event_times={name: _event_time(plan, name) for name, time in plan.times.items() if time.event_time is not None},
         committers={name: len(plan.wiring.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
     )
     log = DecisionLog(plan.provider.open(record_namespace(plan.wiring.prefix)), folder, retry)
@@ -74,6 +81,7 @@ def checkpoints_and_sources(
             folder, plan.sinks, runner.read_files, plan.locations, retry, shared_by_machines=plan.shared_by_machines
         ),
         dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry, plan.locations),
+        clock=runner.clock,
     )
     retries = plan.settings.max_batch_retries
     # A wave runs one extra round to find the tuple to leave out. A batch is left out in an extra last round.

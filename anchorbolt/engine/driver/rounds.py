@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import BatchTry, PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.times import NO_TIMES, TimesOfWave
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.messages import NOTHING, Tally, TaskReport
@@ -181,7 +183,17 @@ def _prepared(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> PreparedRou
         task_winners={report.task: report.attempt for report in reports if report.component in plan.wiring.stateful},
         files=tuple(file for report in reports for file in report.outcome.files),
         reports=reports,
+        times=_times(plan, reports),
     )
+
+
+def _times(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> dict[str, TimesOfWave]:
+    """Return the times of the bolts that have timers, event time or a TTL now."""
+    by_bolt: defaultdict[str, list[TimesOfWave]] = defaultdict(list)
+    for report in reports:
+        by_bolt[report.component].append(report.outcome.times)
+    found = {bolt: TimesOfWave.of_tasks(times) for bolt, times in by_bolt.items()}
+    return {bolt: times for bolt, times in found.items() if times != NO_TIMES or plan.has_time(bolt)}
 
 
 def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> Sequence[TaskReport]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -38,6 +38,10 @@ class WorkerFigures(NamedTuple):
 
 class Runner(Protocol):
     """Runs the tasks of a run's rounds."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Returns seconds since 1970, for the clock of the waves."""
 
     @property
     def sources(self) -> Sequence[Source]:

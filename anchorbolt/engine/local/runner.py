@@ -6,6 +6,7 @@ import random
 import shutil
 import tempfile
 import threading
+import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -128,8 +129,10 @@ class LocalRunner:
     def __init__(
         self, plan: ExecutionPlan, folder: Folder, clock: Clock, seed: int, directory: TemporaryDirectory
     ) -> None:
+        """Create it. A `clock` other than `time.monotonic` is also the clock of the waves."""
         self._plan = plan
         self._seed = seed
+        self.clock: Clock = time.time if clock is time.monotonic else clock
         self._directory = directory  # exists as long as the run
         self._workers = Workers(seed)
         self.spouts: DriverSpouts | None = None
@@ -139,7 +142,9 @@ class LocalRunner:
             self._plan = plan.commit_phase()
             self.processing = LocalProcessing(plan, seed, self._order)
             return
-        self.spouts = driver_spouts(plan, "LocalCluster", (BaseRichSpout, StreamSpout, FeederSpout), clock)
+        self.spouts = driver_spouts(
+            plan, "LocalCluster", (BaseRichSpout, StreamSpout, FeederSpout), clock, wall_clock=self.clock
+        )
         if plan.graph.stream_spouts:
             from anchorbolt.engine.spark.query import local_query
 

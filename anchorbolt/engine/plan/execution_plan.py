@@ -31,6 +31,7 @@ from anchorbolt.state_backends.provider_factory import codecs_from
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.topology.graph import Topology
+from anchorbolt.topology.time import NO_TIME
 from anchorbolt.topology.validation import check_picklable
 from anchorbolt.tracking.stored_trees import TREE_HEADER
 from anchorbolt.transactional.batches.hand_off import HandOffs, Unpickler
@@ -92,6 +93,18 @@ class ExecutionPlan:
         # By bolt: the seconds between its tick tuples. Sinks get none.
         ticks = {spec.id: spec.tick_secs or settings.tick_secs for spec in bolts if spec.id not in self.sinks}
         self.ticks = {bolt: seconds for bolt, seconds in ticks.items() if seconds is not None}
+        self.times = {spec.id: spec.time for spec in bolts if spec.is_stateful}
+
+    def ttl_ms(self, bolt: str) -> int | None:
+        """Return how long an entry of a stateful bolt lives that is put without a TTL; None for entries that stay."""
+        own, setting = self.times[bolt].ttl_ms, self.settings.state_ttl_secs
+        if own is not None:
+            return own or None
+        return None if setting is None else max(1, round(setting * 1000))
+
+    def has_time(self, bolt: str) -> bool:
+        """Return whether a bolt has timers, event time, or a TTL of its own."""
+        return self.times.get(bolt, NO_TIME) != NO_TIME
 
     def commit_phase(self) -> "ExecutionPlan":
         """Return the plan of the commit phase of a transactional topology, see `Wiring.commit_phase`."""

@@ -33,6 +33,7 @@ def driver_spouts(
     kinds: tuple[type[Spout], ...],
     clock: Clock = time.monotonic,
     new_host: NewHost | None = None,
+    wall_clock: Clock = time.time,
 ) -> DriverSpouts | None:
     """Return the sources that the driver runs itself; None if the plan has no such source.
 
@@ -48,7 +49,8 @@ def driver_spouts(
                 component=component,
             )
     has_others = len(plan.graph.stream_spouts) < len(plan.graph.spouts)
-    return DriverSpouts(plan, clock, new_host) if has_others or plan.ticks or plan.replays_letters else None
+    is_needed = has_others or plan.ticks or plan.replays_letters or any(each.has_timers for each in plan.times.values())
+    return DriverSpouts(plan, clock, new_host, wall_clock) if is_needed else None
 
 
 class DriverSpouts:
@@ -60,13 +62,20 @@ class DriverSpouts:
         rich: The rich spouts; None if there are none.
     """
 
-    def __init__(self, plan: ExecutionPlan, clock: Clock = time.monotonic, new_host: NewHost | None = None) -> None:
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        clock: Clock = time.monotonic,
+        new_host: NewHost | None = None,
+        wall_clock: Clock = time.time,
+    ) -> None:
         """Make the tasks.
 
         Args:
             plan: The plan.
             clock: Returns seconds, for the timeouts of trees, the times of tick tuples and the ages of messages.
             new_host: Makes the host of a rich spout's task; None for a host with its own thread.
+            wall_clock: Returns seconds since 1970, for the times of timers.
         """
         letters = letter_store(plan.settings.dead_letter, plan.settings.provider, plan.locations)
         self.replays = None if letters is None else Replays(plan, letters)
@@ -78,7 +87,7 @@ class DriverSpouts:
             hosts = {} if new_host is None else {"new_host": new_host}
             self.rich = RichSpouts(plan, clock, **hosts)
         # Feeders come after the dead letters, which are replayed only in a wave that has no batch yet.
-        all_of_them = (self.replays, Feeders(plan), self.ticks, self.rich)
+        all_of_them = (self.replays, Feeders(plan), self.ticks, Alarms(plan, wall_clock), self.rich)
         self.sources: Sequence[Source] = [source for source in all_of_them if source is not None]
 
 
@@ -114,6 +123,29 @@ class Ticks(Source):
         for bolt in self.bolts:
             self._due_at[bolt] = self._taken_at + self._seconds[bolt]
         return report
+
+
+class Alarms(Source):
+    """Causes a wave when a timer of a bolt is due: by the clock of the waves, or by the bolt's watermark."""
+
+    def __init__(self, plan: ExecutionPlan, clock: Clock) -> None:
+        """`clock` returns seconds since 1970."""
+        self._bolts = [bolt for bolt, time in plan.times.items() if time.has_timers]
+        self._clock = clock
+        self._checkpoints: CheckpointCoordinator | None = None
+
+    def open(self, checkpoints: CheckpointCoordinator, wake: Callable[[], None], *, until_empty: bool) -> None:
+        self._checkpoints = checkpoints
+
+    def poll(self) -> bool:
+        if not self._bolts or self._checkpoints is None or self.is_held:
+            return False
+        record, now = self._checkpoints.record, int(self._clock() * 1000)
+        return any(bolt in record.times and record.times[bolt].is_due(now) for bolt in self._bolts)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.poll()
 
 
 class Feeders(Source):

@@ -1,5 +1,6 @@
 """Runs rounds as Spark jobs: one linear job for a round, a small single-stage job for COMMIT or ROLLBACK."""
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -32,6 +33,8 @@ from anchorbolt.spouts.base import BaseRichSpout, StreamSpout
 
 class SparkRunner:
     """The port `anchorbolt.engine.driver.runner.Runner` on Spark. Its chain of stages is declared once."""
+
+    clock = staticmethod(time.time)
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, folder: Folder) -> None:
         self._session = session

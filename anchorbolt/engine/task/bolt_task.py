@@ -190,6 +190,8 @@ class BoltTask:
                 reach(FaultPoint.TASK_ALIGNED)
                 assert instance is not None
                 self._tick(instance.bolt)
+                for _ in instance.bolt.fire():
+                    yield from instance.emitter.take()
                 started = perf_counter()
                 report.aligned_ms = (started - self._began) * 1000
                 instance.bolt.handle(CheckpointTuple(self._round.txid, Action.PREPARE))

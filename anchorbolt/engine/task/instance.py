@@ -19,13 +19,9 @@ from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.engine.task.attributes import AttributeWatch, InitialValues
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.executors.sink_executor import SinkExecutor
-from anchorbolt.engine.task.executors.wrapped_bolts import (
-    CheckpointTupleForwarder,
-    StatefulBoltExecutor,
-    TaskOutcome,
-    TaskState,
-    WrappedBolt,
-)
+from anchorbolt.engine.task.executors.stateful_executor import StatefulBoltExecutor, TaskState
+from anchorbolt.engine.task.executors.wrapped_bolts import CheckpointTupleForwarder, TaskOutcome, WrappedBolt
+from anchorbolt.errors import ConfigError
 from anchorbolt.serialization.codecs import Schema
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import StateStorage
@@ -84,7 +80,16 @@ class Instance:
         if self.tracker is not None:
             self.tracker.keeps_failures = current.isolates or not plan.wiring.ackers
         self.base = position = current.committed.get(plan.wiring.namespace(task), NEVER_CHANGED)
-        scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
+        scope = AttemptScope(
+            current.fence,
+            current.txid,
+            attempt,
+            position.txid,
+            position.attempt,
+            current.clock,
+            current.watermarks.get(task[0]),
+            task[0] in current.expiring,
+        )
         self.bolt.isolates = current.isolates
         if current.batch is not None:
             assert isinstance(self.collector, BatchOutputCollector)
@@ -143,6 +148,8 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
             emitter.forward,
             state,
             plan.wiring.key_fields[component],
+            plan.times[component],
+            plan.settings.timers_per_wave,
             tracker,
             must_anchor=plan.is_tracked,
             may_isolate=plan.keeps_dead_letters,
@@ -196,6 +203,12 @@ def open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any], 
     custom = plan.new_state(task)
     storage = plan.provider.open(plan.wiring.namespace(task))
     if custom is not None:
+        if plan.has_time(task[0]):
+            raise ConfigError(
+                f"bolt {task[0]!r} has a state of its own class, and timers, event time or a TTL, which need a "
+                "KeyValueState. Let new_state return None for it.",
+                key="topology.state.provider",
+            )
         return CustomTaskState(custom, storage)
     return KeyValueState(
         storage,
@@ -205,6 +218,7 @@ def open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any], 
         cache_entries=plan.settings.cache_entries,
         pending_entries=plan.settings.pending_entries,
         budget=budget,
+        ttl_ms=plan.ttl_ms(task[0]),
     )
 
 

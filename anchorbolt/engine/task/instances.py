@@ -252,7 +252,8 @@ def _wrapped(
         return SinkExecutor(bolt, context, plan.open_location(), forward), False
     assert isinstance(bolt, BaseStatefulBolt), "the builder refuses any other bolt"
     state, fields = open_state(plan, task, bolt, budget), plan.wiring.key_fields[component]
-    return StatefulBatchExecutor(bolt, plan.conf, context, collector, forward, state, fields), True
+    time, timers = plan.times[component], plan.settings.timers_per_wave
+    return StatefulBatchExecutor(bolt, plan.conf, context, collector, forward, state, fields, time, timers), True
 
 
 def _new_batch_bolt(plan: ExecutionPlan, component: str) -> BaseBatchBolt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -115,6 +116,7 @@ class BatchTasks(TaskRunner):
 
     world: BatchWorld
     spouts: None = None
+    clock = staticmethod(time.time)
     sources = ()
     session: None = None
     twice = 0.03

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -55,6 +56,8 @@ _PROCESSING = 0
 
 class WorkersRunner:
     """The port `anchorbolt.engine.driver.runner.Runner` on workers that stay."""
+
+    clock = staticmethod(time.time)
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, folder: Folder) -> None:
         """Start the workers, but do not wait for them. Raises `ConfigError` if Spark has too few slots."""

@@ -9,17 +9,13 @@ from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.batch import BaseBatchBolt, BatchOutputCollector
 from anchorbolt.checkpoint.ports import BatchTry, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.task.executors.wrapped_bolts import (
-    CheckpointTupleForwarder,
-    StatefulBoltExecutor,
-    TaskOutcome,
-    TaskState,
-    WrappedBolt,
-)
+from anchorbolt.engine.task.executors.stateful_executor import StatefulBoltExecutor, TaskState
+from anchorbolt.engine.task.executors.wrapped_bolts import CheckpointTupleForwarder, TaskOutcome, WrappedBolt
 from anchorbolt.errors import AnchorboltError, BoltError
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple_batch import TupleBatch
+from anchorbolt.topology.time import TimeSpec
 from anchorbolt.transactional.batches.hand_off import HandOffs, HandOffWriter, pickled
 from anchorbolt.transactional.maps import journal_was_kept
 from anchorbolt.util.messages import shortened
@@ -214,9 +210,11 @@ class StatefulBatchExecutor(StatefulBoltExecutor):
         forward: Forward,
         state: TaskState,
         key_fields: Mapping[tuple[str, str], tuple[str, ...]],
+        time: TimeSpec,
+        timers_per_wave: int,
     ) -> None:
         self._finishes = hasattr(bolt, "finish_batch")
-        super().__init__(bolt, conf, context, collector, forward, state, key_fields)
+        super().__init__(bolt, conf, context, collector, forward, state, key_fields, time, timers_per_wave)
         collector.refuse_emitted("prepare")
 
     def handle(self, checkpoint: CheckpointTuple) -> None:

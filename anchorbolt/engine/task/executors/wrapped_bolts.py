@@ -1,29 +1,27 @@
-"""`WrappedBolt`, an engine's interface to a bolt, and the wrappers of plain and of stateful bolts. Without Spark."""
+"""`WrappedBolt`, an engine's interface to a bolt, and the wrapper of plain bolts. Without Spark."""
 
 from __future__ import annotations
 
 import logging
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anchorbolt.bolts.arrow import BaseArrowBolt
-from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, FailedException
+from anchorbolt.bolts.base import BaseBasicBolt, FailedException
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
-from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.times import NO_TIMES, TimesOfWave
 from anchorbolt.errors import AnchorboltError, BoltError, StateError
 from anchorbolt.state_backends.attempt import StateCounters
 from anchorbolt.state_backends.contract import Seal
-from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
 from anchorbolt.streams.calls import others_may_call
-from anchorbolt.streams.columns import Coded, as_list, rows_of
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.streams.tuple_batch import TupleBatch
@@ -38,7 +36,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
-_OF_A_HOOK = (Exception, SystemExit)  # a bolt that calls sys.exit() fails; it must not end the worker
+OF_A_HOOK = (Exception, SystemExit)
+"""What fails a hook. A bolt that calls `sys.exit` fails: it must not end the worker."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,9 @@ class TaskOutcome:
     verdict: Verdict | None = None  # an acker's
     hand_off: HandOff | None = None  # of a late bolt, in the processing phase of a batch
     keeps_journal: bool = False  # whether the bolt has updated an `anchorbolt.transactional.OpaqueMap`
+    times: TimesOfWave = NO_TIMES  # its timers, event times and TTLs
+    timers_fired: int = 0
+    keys_swept: int = 0  # entries deleted because they had expired
 
 
 class WrappedBolt(ABC):
@@ -98,6 +100,10 @@ class WrappedBolt(ABC):
     def tick(self, batch: TupleBatch) -> None:
         """Execute a tick tuple. Raises `BoltError`."""
         self.execute(batch)
+
+    def fire(self) -> Iterator[None]:
+        """Call the bolt for each timer that is due, in portions; send what it emits after each. Raises `BoltError`."""
+        yield from ()
 
     def contribute(self, blob: bytes, moves: bytes) -> None:
         """Take a task's contribution to the tuple trees. Only for ackers. Raises `SerializationError`."""
@@ -200,7 +206,7 @@ class CheckpointTupleForwarder(WrappedBolt):
                     except FailedException:
                         if self._collector.fail_has_effect:
                             raise
-        except _OF_A_HOOK as error:
+        except OF_A_HOOK as error:
             self._fail("execute", self._tracked.current if self._tracked else tup, error)
         finally:
             self._collector.close()
@@ -212,7 +218,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         self._collector.open()
         try:
             arrow.execute(batch)
-        except _OF_A_HOOK as error:
+        except OF_A_HOOK as error:
             self._fail("execute_batch", arrow.current, error)
         finally:
             self._collector.close()
@@ -244,7 +250,7 @@ class CheckpointTupleForwarder(WrappedBolt):
             self._collector.open()
         try:
             call(*arguments)
-        except _OF_A_HOOK as error:
+        except OF_A_HOOK as error:
             self._fail(hook, None, error)
         finally:
             self._collector.close()
@@ -306,114 +312,3 @@ class CheckpointTupleForwarder(WrappedBolt):
             tuple_text=None if tup is None else repr(tup),
             user_traceback=text,
         ) from None
-
-
-TaskState = KeyValueState[Any, Any] | CustomTaskState
-
-
-class StatefulBoltExecutor(CheckpointTupleForwarder):
-    """Wraps one instance of a stateful bolt: calls all its hooks, and stages its state.
-
-    Calls the bolt's `init_state` at the first INITSTATE. An engine sends INITSTATE before the first tuple of every
-    wave, so `init_state` is never called after a tuple or a PREPARE; see docs/decisions/initstate-first.md.
-    """
-
-    def __init__(
-        self,
-        bolt: BaseStatefulBolt[Any],
-        conf: Mapping[str, Any],
-        context: TopologyContext,
-        collector: OutputCollector,
-        forward: Callable[[CheckpointTuple], None],
-        state: TaskState,
-        key_fields: Mapping[tuple[str, str], tuple[str, ...]],  # by source and stream: the fields of the grouping
-        tracker: TaskTracker | None = None,
-        *,
-        must_anchor: bool = False,
-        may_isolate: bool = False,
-    ) -> None:
-        self._state = state
-        self._key_fields = key_fields
-        self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
-        self._is_initialised = False
-        super().__init__(
-            bolt, conf, context, collector, forward, tracker, must_anchor=must_anchor, may_isolate=may_isolate
-        )
-
-    @property
-    def outcome(self) -> TaskOutcome:
-        return TaskOutcome(self._state.counters, self._state.base, self._state.seal)
-
-    def begin(self, scope: AttemptScope, winner: str = "") -> None:
-        if isinstance(self._state, CustomTaskState):
-            self._state.begin(scope, winner)
-        else:
-            self._state.begin(scope)
-
-    def prefetch(self, batch: TupleBatch) -> None:
-        if self.takes_blocks:
-            return  # the methods that take columns fetch what they need
-        if self._own_keys:
-            self._state.prefetch(self._keys(batch))
-            return
-        header = batch.header
-        fields = self._key_fields.get((header.component, header.stream), ())
-        columns = [batch.columns[header.index[field]] for field in fields]
-        if len(columns) == 1 and type(columns[0]) is Coded:
-            self._state.prefetch(columns[0].values, are_distinct=True)
-        elif columns:
-            self._state.prefetch(_distinct(as_list(columns[0]) if len(columns) == 1 else rows_of(batch.size, columns)))
-
-    def _keys(self, batch: TupleBatch) -> dict[Any, None]:
-        """Return the keys that the bolt names, in their order."""
-        isolating = self._tracked if self.isolates else None
-        keys: dict[Any, None] = {}
-        tup: Tuple | None = None
-        try:
-            if isolating is not None:
-                return isolating.state_keys(batch)
-            for tup in batch.tuples():
-                keys.update(dict.fromkeys(self._bolt.state_keys(tup)))
-        except _OF_A_HOOK as error:
-            self._fail("state_keys", tup if isolating is None else isolating.current, error)
-        return keys
-
-    def handle(self, checkpoint: CheckpointTuple) -> None:
-        """Take a checkpoint tuple. PREPARE has arrived from all upstream tasks, and is forwarded.
-
-        COMMIT and ROLLBACK only call the bolt's hook: the driver commits or rolls back the state, see `namespaces`.
-        """
-        state = self._state
-        if checkpoint.action is Action.INITSTATE:
-            if not self._is_initialised:
-                self._call("init_state", state.state if isinstance(state, CustomTaskState) else state)
-                self._is_initialised = True
-        elif checkpoint.action is Action.PREPARE:
-            self._call("pre_prepare", checkpoint.txid)
-            self._raise_if_failed()
-            state.prepare_commit(checkpoint.txid)
-            super().handle(checkpoint)
-        elif checkpoint.action is Action.COMMIT:
-            self._call("pre_commit", checkpoint.txid)
-        else:
-            self._stop_checking_reads()
-            self._call("pre_rollback")
-
-    def close(self) -> None:
-        self._stop_checking_reads()
-        try:
-            super().close()
-        finally:
-            self._state.close()
-
-    def _stop_checking_reads(self) -> None:
-        # Staged updates may be gone or superseded: `pre_rollback` and `cleanup` read the store as it is.
-        if isinstance(self._state, KeyValueState):
-            self._state.stop_checking_reads()
-
-
-def _distinct(values: Any) -> Any:
-    try:
-        return dict.fromkeys(values)
-    except TypeError:  # an unhashable value: when the bolt puts it, the state refuses it and names the key
-        return ()

@@ -1,0 +1,112 @@
+"""What the driver knows of the time of a bolt: its watermark, and when something is due next. Pure.
+
+It is part of the decision record, so it is the same in a repeated round and after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from anchorbolt.state_backends.timed.entries import NOTHING_DUE, NextDue
+
+InputStream = tuple[str, str]
+"""A component and one of its streams."""
+
+
+class EventTime(NamedTuple):
+    """How a bolt's watermark follows the event times of its input."""
+
+    streams: tuple[InputStream, ...]
+    lag_ms: int
+    idle_ms: int | None  # a stream without data for so long does not hold the watermark back; None for never
+
+
+class Latest(NamedTuple):
+    """The largest event time of a stream."""
+
+    event_time: int | None  # ms since 1970; None before the first
+    clock: int  # of the wave that had data of the stream last, or of the first wave
+
+
+@dataclass(frozen=True)
+class BoltTimes:
+    """The time of a bolt after a wave."""
+
+    watermark: int | None = None  # ms since 1970
+    due: NextDue = NOTHING_DUE
+    latest: Mapping[InputStream, Latest] = field(default_factory=dict)
+
+    def after(
+        self, clock: int, due: NextDue, seen: Mapping[InputStream, int], event_time: EventTime | None
+    ) -> BoltTimes:
+        """Return the times after the next wave.
+
+        Args:
+            clock: The wave's.
+            due: The earliest times of the bolt's tasks.
+            seen: The largest event times of the wave, by stream.
+            event_time: None for a bolt without event time.
+        """
+        if event_time is None:
+            return BoltTimes(self.watermark, due, self.latest)
+        latest = {}
+        for stream in event_time.streams:
+            before = self.latest.get(stream, Latest(None, clock))
+            if stream in seen:
+                known = seen[stream] if before.event_time is None else before.event_time
+                before = Latest(max(seen[stream], known), clock)
+            latest[stream] = before
+        idle_ms = event_time.idle_ms
+        active = [each.event_time for each in latest.values() if idle_ms is None or clock - each.clock < idle_ms]
+        watermark = self.watermark
+        if active and None not in active:
+            reached = min(each for each in active if each is not None) - event_time.lag_ms
+            watermark = reached if watermark is None else max(watermark, reached)
+        return BoltTimes(watermark, due, latest)
+
+    def is_due(self, clock: int) -> bool:
+        """Return whether a timer is due at this time of the wave's clock."""
+        at, by_event = self.due.processing, self.due.event
+        return (at is not None and at <= clock) or (
+            by_event is not None and self.watermark is not None and by_event <= self.watermark
+        )
+
+    def encode(self) -> list[Any]:
+        return [self.watermark, list(self.due), [[*stream, *each] for stream, each in self.latest.items()]]
+
+    @classmethod
+    def decode(cls, stored: Any) -> BoltTimes:
+        """Decode the result of `encode`. Raises `ValueError` or `TypeError` if it is damaged."""
+        watermark, due, latest = stored
+        return cls(
+            _number(watermark),
+            NextDue(*map(_number, due)),
+            {(str(name), str(stream)): Latest(_number(at), int(clock)) for name, stream, at, clock in latest},
+        )
+
+
+@dataclass(frozen=True)
+class TimesOfWave:
+    """What the tasks of a bolt report of one wave."""
+
+    due: NextDue = NOTHING_DUE
+    seen: Mapping[InputStream, int] = field(default_factory=dict)  # the largest event times
+
+    @classmethod
+    def of_tasks(cls, tasks: Iterable[TimesOfWave]) -> TimesOfWave:
+        """Return the report of all tasks together."""
+        several = list(tasks)
+        seen: dict[InputStream, int] = {}
+        for each in several:
+            for stream, latest in each.seen.items():
+                seen[stream] = max(latest, seen.get(stream, latest))
+        return cls(NextDue.earliest(each.due for each in several), seen)
+
+
+NO_TIMES = TimesOfWave()
+
+
+def _number(stored: Any) -> int | None:
+    return None if stored is None else int(stored)

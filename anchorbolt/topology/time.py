@@ -1,0 +1,67 @@
+"""The time of a stateful bolt as its author declares it: TTL, timers and event time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from anchorbolt.bolts.arrow import BaseArrowBolt
+from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
+from anchorbolt.errors import TopologyError
+from anchorbolt.util.messages import shortened
+from anchorbolt.util.times import NEVER, positive_ms, to_ms
+
+
+class TimeSpec(NamedTuple):
+    """What a bolt declares; the defaults are those of a bolt without time. All durations are in ms."""
+
+    ttl_ms: int | None = None  # of entries put without a TTL; 0: they stay; None: as the topology's setting says
+    has_timers: bool = False
+    event_time: str | None = None  # the field
+    lag_ms: int = 0
+    idle_ms: int | None = None
+    max_ahead_ms: int = 0
+
+
+NO_TIME = TimeSpec()
+
+
+def time_of(id: str, bolt: Bolt) -> TimeSpec:
+    """Return the time of a bolt. Raises `TopologyError` if an attribute is not what it must be."""
+    if not isinstance(bolt, BaseStatefulBolt):
+        return NO_TIME
+    kind = type(bolt)
+    has_timers = kind.on_timer is not BaseStatefulBolt.on_timer
+    if kind.init_timers is not BaseStatefulBolt.init_timers and not has_timers:
+        raise _refusal(id, "overrides init_timers, but not on_timer. Override on_timer, which is called for due timers")
+    is_vectorised = issubclass(type(bolt), BaseArrowBolt)
+    if is_vectorised and (has_timers or bolt.event_time is not None):
+        raise _refusal(
+            id, "is vectorised, and has timers or event_time, which only bolts of rows have. Extend BaseStatefulBolt"
+        )
+    if bolt.event_time is not None and (not isinstance(bolt.event_time, str) or not bolt.event_time):
+        raise _refusal(id, f"has event_time {shortened(bolt.event_time)}. Set the name of a field of its input")
+    timed = TimeSpec(
+        ttl_ms=0 if bolt.state_ttl == NEVER else _duration(id, "state_ttl", bolt.state_ttl, above_zero=True),
+        has_timers=has_timers,
+    )
+    if bolt.event_time is None:
+        return timed
+    return timed._replace(
+        event_time=bolt.event_time,
+        lag_ms=_duration(id, "lag", bolt.lag) or 0,
+        idle_ms=_duration(id, "idle", bolt.idle, above_zero=True),
+        max_ahead_ms=_duration(id, "max_ahead", bolt.max_ahead) or 0,
+    )
+
+
+def _duration(id: str, name: str, value: object, *, above_zero: bool = False) -> int | None:
+    if value is None:
+        return None
+    try:
+        return (positive_ms if above_zero else to_ms)(value)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise _refusal(id, f"has {name} {shortened(value)}: {error}") from None
+
+
+def _refusal(id: str, problem: str) -> TopologyError:
+    return TopologyError(f"bolt {id!r} {problem}.", component=id)
