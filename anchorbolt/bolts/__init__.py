@@ -11,6 +11,7 @@ from anchorbolt.bolts.base import (
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.kafka.sink import KafkaSink
 from anchorbolt.bolts.sink import DataFrameSink, ParquetSink
+from anchorbolt.state_backends.timed.timers import Timer, Timers
 
 __all__ = [
     "ArrowOutputCollector",
@@ -26,4 +27,6 @@ __all__ = [
     "OutputCollector",
     "ParquetSink",
     "ReportedFailedException",
+    "Timer",
+    "Timers",
 ]

@@ -134,6 +134,13 @@ class BaseStatefulBolt(Bolt, Generic[S]):
         """
         raise NotImplementedError  # never called: only bolts that override it have timers
 
+    def timer_keys(self, timer: Timer) -> Iterable[Any]:
+        """Return the keys of the state that `on_timer(timer)` will read; those of many timers are fetched together.
+
+        By default the timer's own key.
+        """
+        return (timer.key,)
+
     @abstractmethod
     def execute(self, tup: Tuple) -> None:
         """Process one tuple. If it raises, except `FailedException`, the engine rolls the wave back and tries again."""

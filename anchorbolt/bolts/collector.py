@@ -26,7 +26,7 @@ Flush = Callable[[str, Buffer], int]
 CheckRow = Callable[[str, Any], None]
 """Raises the error that sending a row of a stream would raise."""
 
-Anchors = Tuple | bytes | Sequence[Tuple | bytes] | None
+Anchors = Tuple | bytes | Timer | Sequence[Tuple | bytes | Timer] | None
 """The anchors of an emit: tuples, or their handles."""
 
 
@@ -106,8 +106,8 @@ class OutputCollector:
 
         Args:
             values: One value per declared field.
-            anchors: The input tuples that this tuple results from, or in a tracked topology their handles. Required in
-                a topology with a stateful bolt.
+            anchors: The input tuples that this tuple results from, or in a tracked topology their handles; in
+                `on_timer` the timer. Required in a topology with a stateful bolt.
             stream: The stream to emit to.
 
         Raises:

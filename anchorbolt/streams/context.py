@@ -25,6 +25,8 @@ class TopologyContext:
         this_task_index: Index of this task within its component, from 0.
         component_tasks: Task ids of each bolt, ordered by task index.
         component_fields: Declared fields, by component and stream.
+        grouping_fields: The fields by which each input of this component is grouped, by component and stream; empty
+            for an input by another grouping.
     """
 
     topology: str
@@ -33,6 +35,7 @@ class TopologyContext:
     this_task_index: int
     component_tasks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     component_fields: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    grouping_fields: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     metrics: MetricRegistry = field(default_factory=MetricRegistry, compare=False, repr=False)
 
     def register_counter(self, name: str) -> Counter:

@@ -20,6 +20,7 @@ from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.topology.graph import BoltSpec, Component, Input
 from anchorbolt.util.messages import did_you_mean, shortened
+from anchorbolt.windows.keyed import BaseWindowBolt, problem_with
 
 Specs = Mapping[str, Component]
 
@@ -87,6 +88,10 @@ def check_graph(specs: Specs) -> None:
         for each in bolt.inputs:
             _check_input(bolt, each, specs)
             _check_event_time(bolt, each, specs)
+        if isinstance(bolt.bolt, BaseWindowBolt):
+            problem = problem_with(bolt.bolt, [each.grouping for each in bolt.inputs], bolt.streams)
+            if problem:
+                raise _refusal(bolt, problem)
 
 
 def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:

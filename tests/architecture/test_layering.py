@@ -24,6 +24,7 @@ LAYERS = (
     ("tracking",),
     ("checkpoint",),
     ("topology",),
+    ("windows",),
     ("spouts", "bolts"),
     ("state_backends",),
     ("config", "files", "storm"),

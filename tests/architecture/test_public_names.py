@@ -16,6 +16,7 @@ PUBLIC = {
     "anchorbolt.bolts": """
         ArrowOutputCollector BaseArrowBolt BaseBasicBolt BaseRichBolt BaseStatefulArrowBolt BaseStatefulBolt
         BasicOutputCollector OutputCollector DataFrameSink KafkaSink ParquetSink FailedException ReportedFailedException
+        Timer Timers
     """,
     "anchorbolt.config": "Configuration Secret load_conf",
     "anchorbolt.engine": "LocalCluster RunHandle RunStatus SparkCluster WaveReport",
@@ -60,6 +61,9 @@ PUBLIC = {
         update_opaque update_transactional
     """,
     "anchorbolt.ui": "UiServer",
+    "anchorbolt.windows": """
+        BaseWindowBolt Deduplicate RollingCount Session Sliding TopN Tumbling Window WindowCollector
+    """,
 }
 
 

@@ -79,6 +79,10 @@ class Wiring:
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
             spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
         }
+        self.grouping_fields = {
+            spec.id: {(source.component, source.stream): grouping.fields for source, grouping in spec.inputs}
+            for spec in bolts
+        }
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self.stateful = (*self.stateful_bolts, *([ACKER_ID] if ackers else ()))  # all that keep state
         self._rich_spouts = tuple(graph.rich_spouts)
@@ -201,6 +205,7 @@ class Wiring:
             this_task_index=index,
             component_tasks=self.task_ids,
             component_fields=self.fields,
+            grouping_fields=self.grouping_fields.get(component, {}),
         )
 
     @property

@@ -61,6 +61,7 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         self._clock = 0  # of the wave
         self._seen: dict[tuple[str, str], int] = {}  # the largest event times of the wave, by stream
         self._key_fields = key_fields
+        self._keys_of_batch = getattr(bolt, "keys_of_batch", None)  # of a bolt of windows
         self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
         self._is_initialised = False
         super().__init__(
@@ -90,6 +91,9 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
             self._note_event_times(batch, self._time.event_time)
         if self.takes_blocks:
             return  # the methods that take columns fetch what they need
+        if self._keys_of_batch is not None:
+            self._state.prefetch(self._keys_of_batch(batch))
+            return
         if self._own_keys:
             self._state.prefetch(self._keys(batch))
             return
@@ -180,10 +184,10 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         due = state.timed.take_due(self._timers_per_wave)
         for start in range(0, len(due), _TIMERS_PER_SEND):
             part = due[start : start + _TIMERS_PER_SEND]
-            state.prefetch([timer.key for timer in part])
             self._collector.open()
             timer = None
             try:
+                state.prefetch({key: None for timer in part for key in self._bolt.timer_keys(timer)})
                 for timer in part:
                     if state.timed.timers.fire(timer):
                         self._bolt.on_timer(timer)

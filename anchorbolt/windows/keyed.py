@@ -1,0 +1,199 @@
+"""`BaseWindowBolt`: a bolt that adds up the tuples of each key in windows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from anchorbolt.bolts.base import BaseStatefulBolt
+from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
+from anchorbolt.streams.columns import as_list, rows_of
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import DEFAULT_STREAM, Grouping
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.util.times import Duration, instant_ms, to_ms
+from anchorbolt.windows.aligned import AlignedWindows
+from anchorbolt.windows.kinds import Session, Tumbling, Window
+from anchorbolt.windows.sessions import SessionWindows
+
+if TYPE_CHECKING:
+    from anchorbolt.streams.tuple_batch import TupleBatch
+
+
+class WindowCollector:
+    """Emits the results of a window, anchored to its end. The engine passes it to `close`."""
+
+    def __init__(self, collector: OutputCollector) -> None:
+        self._collector = collector
+        self._timer: Timer | None = None
+
+    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
+        """Emit a tuple. Raises the same errors as `OutputCollector.emit`."""
+        self._collector.emit(values, anchors=self._timer, stream=stream)
+
+    def report_error(self, error: BaseException) -> None:
+        """Log an error that does not fail the wave, and count it in the wave's report."""
+        self._collector.report_error(error)
+
+
+def problem_with(bolt: BaseWindowBolt, groupings: Iterable[Grouping], streams: Collection[str]) -> str:
+    """Return what is wrong with the declaration of a bolt, as the end of a message; empty if nothing is."""
+    window: object = getattr(bolt, "window", None)
+    if not isinstance(window, Tumbling | Session):
+        return f'has window {window!r}. Set Tumbling("1 h"), Sliding("10 min", every="1 min") or Session(gap="30 min").'
+    if isinstance(window, Session) and not bolt.can_merge:
+        return "has sessions, and does not override merge. Override it: a tuple can join two sessions."
+    try:
+        if to_ms(bolt.lateness) and bolt.event_time is None:
+            return "has lateness, but no event_time. By the wave's clock no tuple is late: remove it."
+    except ValueError as error:
+        return f"has lateness {bolt.lateness!r}: {error}."
+    if bolt.late_stream is not None and bolt.late_stream not in streams:
+        return f"has late_stream {bolt.late_stream!r}, which it does not declare. Declare it with the input's fields."
+    if type(bolt).key is BaseWindowBolt.key:
+        for grouping in groupings:
+            if grouping.name not in ("fields", "global"):
+                return (
+                    f"has windows by key, and takes a stream by {grouping}. Take it by fields_grouping, by "
+                    "global_grouping for windows over all tuples, or override key."
+                )
+    return ""
+
+
+class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
+    """A bolt that keeps a value for each key and window, and closes a window when its end has come.
+
+    The key of a tuple is the value by which it was grouped. Within the lag, the order in which tuples arrive changes
+    neither the windows nor what they contain. A window without tuples is not closed. Overrides of `prepare` must call
+    `super().prepare`.
+
+    Attributes:
+        window: `Tumbling("1 h")`, `Sliding("10 min", every="1 min")` or `Session(gap="30 min")`.
+        event_time: See `BaseStatefulBolt`. Without it, the time of a tuple is the clock of its wave.
+        lag: See `BaseStatefulBolt`.
+        lateness: How long a closed window can still change. A tuple that is behind the watermark by more goes to the
+            late stream, and one that is not closes its window again, with `window.is_update`.
+        late_stream: A declared stream for late tuples, with the fields of the input; None to drop them. The counter
+            `late_tuples` of the bolt counts them.
+    """
+
+    window: Tumbling | Session
+    lateness: Duration = "0 s"
+    late_stream: str | None = None
+
+    @abstractmethod
+    def create(self) -> Any:
+        """Return the value of a new window: any value that a state takes."""
+
+    @abstractmethod
+    def add(self, value: Any, tup: Tuple) -> Any:
+        """Return the value of a window with one more tuple. `value` may be changed and returned."""
+
+    def merge(self, one: Any, other: Any) -> Any:
+        """Return the value of two parts of a window together, of which `one` is earlier. Change neither.
+
+        Must be overridden for sessions: a tuple can join two. If it is overridden for sliding windows, a tuple is added
+        once, and not to each window that contains it.
+        """
+        raise NotImplementedError
+
+    @abstractmethod
+    def close(self, key: Any, window: Window, value: Any, collector: WindowCollector) -> None:
+        """Called when the end of a window has come, behind the tuples of a wave: emit its result.
+
+        Called again, with `window.is_update`, for a window that has had late tuples since. Do not change `value`.
+        """
+
+    def key(self, tup: Tuple) -> Any:
+        """Return the key of a tuple: by default the value by which it was grouped, None if by no field."""
+        fields = self._fields[tup.source_component, tup.source_stream]
+        return tup[fields[0]] if len(fields) == 1 else tuple(tup[field] for field in fields) or None
+
+    @property
+    def can_merge(self) -> bool:
+        """Whether `merge` is overridden."""
+        return type(self).merge is not BaseWindowBolt.merge
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self._collector = collector
+        self._results = WindowCollector(collector)
+        self._fields = context.grouping_fields
+        self._late = context.register_counter("late_tuples")
+        self._lateness_ms = to_ms(self.lateness)
+        # The usual case, in which a tuple needs no look-up: one field, the same for all inputs.
+        of_all = {fields for fields in self._fields.values() if len(fields) == 1}
+        is_usual = len(of_all) == 1 == len(set(self._fields.values())) and type(self).key is BaseWindowBolt.key
+        self._field = of_all.pop()[0] if is_usual else None
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        """Keep the state. Called once for an instance; not to be overridden."""
+        self._state = state
+
+    def init_timers(self, timers: Timers[Any]) -> None:
+        """Keep the timers. Called once for an instance; not to be overridden."""
+        self._timers = timers
+        clock: TimerClock = "processing" if self.event_time is None else "event"
+        if isinstance(self.window, Session):
+            self._windows: SessionWindows | AlignedWindows = SessionWindows(
+                self.window, self, self._state, timers, clock, self._lateness_ms
+            )
+        else:
+            self._windows = AlignedWindows(self.window, self, self._state, timers, clock, self._lateness_ms)
+
+    def execute(self, tup: Tuple) -> None:
+        """Add a tuple to its windows. Not to be overridden."""
+        if tup.is_tick:
+            self._collector.ack(tup)
+            return
+        if self.event_time is None:
+            at = self._timers.now
+        else:
+            at = tup[self.event_time]
+            if type(at) is not int:
+                at = instant_ms(at)
+            watermark = self._timers.watermark
+            if watermark is not None and at < watermark - self._lateness_ms:
+                self._late.inc()
+                if self.late_stream is not None:
+                    self._collector.emit(tup.values, anchors=tup, stream=self.late_stream)
+                self._collector.ack(tup)
+                return
+        self._windows.add(self.key(tup) if self._field is None else tup[self._field], at, tup)
+        self._collector.ack(tup)
+
+    def on_timer(self, timer: Timer) -> None:
+        """Close a window. Not to be overridden."""
+        self._windows.flush()
+        self._results._timer = timer
+        for key, window, value in self._windows.close(timer):
+            self.close(key, window, value, self._results)
+
+    def pre_prepare(self, txid: int) -> None:
+        self._windows.flush()
+
+    def keys_of_batch(self, batch: TupleBatch) -> Iterable[Any]:
+        """Return the keys of the state that a blob's tuples need. Called by the engine."""
+        header = batch.header
+        fields = self._fields.get((header.component, header.stream))
+        if fields is None or type(self).key is not BaseWindowBolt.key:
+            return ()
+        columns = [as_list(batch.columns[header.index[field]]) for field in fields]
+        keys: Iterable[Any] = columns[0] if len(columns) == 1 else rows_of(batch.size, columns)
+        if not columns:
+            keys = [None] * batch.size
+        times: Sequence[Any] = [self._timers.now] * batch.size
+        if self.event_time is not None:
+            times = as_list(batch.columns[header.index[self.event_time]])
+            if set(map(type, times)) - {int}:
+                return ()
+        try:
+            return self._windows.keys_of(keys, times)
+        except TypeError:  # an unhashable key: `add` names it
+            return ()
+
+    def timer_keys(self, timer: Timer) -> Iterator[Any]:
+        """Yield the keys of the state that closing a window needs. Called by the engine."""
+        return self._windows.keys_of_timer(timer)

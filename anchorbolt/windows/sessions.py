@@ -1,0 +1,112 @@
+"""Session windows by key, in a bolt's state: all open sessions of a key are one entry, with one timer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
+from anchorbolt.util.times import LATEST_MS
+from anchorbolt.windows.kinds import Aggregate, Session, Window
+
+if TYPE_CHECKING:
+    from anchorbolt.streams.tuple import Tuple
+
+_MOST_OPEN = 100_000
+
+_Kept = tuple[int, int, bool, bool, Any]
+"""A session: its start, its end, whether it was closed before, whether it is open, and its value."""
+
+
+class SessionWindows:
+    """The sessions of one task."""
+
+    def __init__(
+        self,
+        window: Session,
+        aggregate: Aggregate,
+        state: KeyValueState[Any, Any],
+        timers: Timers[Any],
+        clock: TimerClock,
+        lateness_ms: int,
+    ) -> None:
+        self._gap_ms = window.gap_ms
+        self._aggregate = aggregate
+        self._state = state
+        self._timers = timers
+        self._clock = clock
+        self._lateness_ms = lateness_ms
+        self._open: dict[Any, list[_Kept]] = {}  # the sessions that this wave has used, by key, ordered by start
+
+    def add(self, key: Any, at: int, tup: Tuple) -> None:
+        """Add a tuple to the session that it belongs to, or begin one; it may join several."""
+        sessions = self._open.get(key)
+        if sessions is None:
+            sessions = self._open[key] = self._load(key)
+        start, end = at, at + self._gap_ms
+        first = last = 0  # the sessions from `first` up to, but not including, `last` are joined
+        while last < len(sessions) and sessions[last][0] < end:
+            last += 1
+            if sessions[last - 1][1] <= start:
+                first = last
+        joined, was_closed = sessions[first:last], False
+        value = joined[0][4] if joined else self._aggregate.create()
+        for number, (from_, to, closed, _, part) in enumerate(joined):
+            start, end, was_closed = min(start, from_), max(end, to), was_closed or closed
+            if number:
+                value = self._aggregate.merge(value, part)
+        sessions[first:last] = [(start, end, was_closed, True, self._aggregate.add(value, tup))]
+        if end <= self._present:  # it was closed, and is closed again in this wave
+            self._timers.set(key, at=end, clock=self._clock)
+        if len(self._open) >= _MOST_OPEN:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put the sessions that have changed into the state."""
+        for key, sessions in self._open.items():
+            self._state.put(key, sessions)
+            self._timers.set(key, at=self._next(sessions), clock=self._clock)
+        self._open.clear()
+
+    def close(self, timer: Timer) -> Iterator[tuple[Any, Window, Any]]:
+        """Close the sessions of a key that have ended; yield the key, each window and its value.
+
+        Call `flush` before.
+        """
+        key, present = timer.key, self._present
+        kept: list[_Kept] = []
+        for session in self._load(key):
+            start, end, was_closed, is_open, value = session
+            if is_open and end <= present:
+                yield key, Window(start, end, was_closed), value
+                session = start, end, True, False, value
+            if session[3] or end + self._lateness_ms > present:
+                kept.append(session)
+        if kept:
+            self._state.put(key, kept)
+            self._timers.set(key, at=self._next(kept), clock=self._clock)
+        else:
+            self._state.delete(key)
+
+    def keys_of(self, keys: Iterable[Any], times: Iterable[int]) -> Iterator[Any]:
+        """Yield the keys of the state that tuples of these keys and times need."""
+        return iter(dict.fromkeys(keys))
+
+    def keys_of_timer(self, timer: Timer) -> Iterator[Any]:
+        """Yield the keys of the state that closing the sessions of a timer needs."""
+        yield timer.key
+
+    @property
+    def _present(self) -> int:
+        """The present by the windows' clock."""
+        if self._clock == "processing":
+            return self._timers.now
+        return -LATEST_MS if self._timers.watermark is None else self._timers.watermark
+
+    def _load(self, key: Any) -> list[_Kept]:
+        return [tuple(session) for session in self._state.get(key, ())]
+
+    def _next(self, sessions: list[_Kept]) -> int:
+        """Return when the next session ends or can be forgotten."""
+        return min(end if is_open else end + self._lateness_ms for _, end, _, is_open, _ in sessions)
