@@ -129,6 +129,10 @@ bench-state: set-up  ## benchmarks/state.py: each backend beside its raw client 
 bench-size: set-up  ## benchmarks/state_size.py: small waves on a namespace of millions of keys
 	$(IN_VENV) python -m benchmarks.state_size $(OPTIONS)
 
+.PHONY: bench-expiry
+bench-expiry: set-up  ## benchmarks/expiry.py: waves of keys with a TTL, and sweeps, beside the same without
+	$(IN_VENV) python -m benchmarks.expiry $(OPTIONS)
+
 .PHONY: bench-memory
 bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks of 200,000 keys on two cores
 	$(SET_UP) --java --redis

@@ -8,8 +8,9 @@ the sweep reads the header, and deletes the entry or indexes it again.
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from anchorbolt.errors import SerializationError, StateCorrupted
@@ -19,18 +20,16 @@ from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
 
 _HEADER = struct.Struct(">2sqq")
 _SPARE = 1024
+_LOOK_SHIFT = 6  # the next look is at most 1/64 of the remaining time before an entry expires
+_READ_TOGETHER = 4096
 _WIDTH_SHIFT = 3  # due times are rounded up to an eighth of the TTL in the index
-_NEVER = object()
 
 SWEPT_PER_WAVE = 100_000
 """The most items of the index that a task sweeps in one wave."""
 
 
-class Due(NamedTuple):
-    """The header of a stored value."""
-
-    at: int  # ms: the entry has expired if the wave's clock is not below
-    indexed: int  # ms: the due time of its item in the index
+Due = tuple[int, int]
+"""A header, in ms: when the entry expires by the wave's clock, and the due time of its item in the index."""
 
 
 def has_header(stored: Iterable[bytes | None]) -> bool:
@@ -45,7 +44,7 @@ def split(data: bytes) -> tuple[Due | None, bytes]:
     if len(data) < _HEADER.size:
         raise SerializationError(f"{len(data)} bytes have the tag of a due time, but none follows")
     _, at, indexed = _HEADER.unpack_from(data)
-    return Due(at, indexed), data[_HEADER.size :]
+    return (at, indexed), data[_HEADER.size :]
 
 
 class Live(NamedTuple):
@@ -66,7 +65,7 @@ def live_entry(key: bytes, stored: bytes | None, now: int) -> Live | None:
     due, value = split(stored)
     if due is None:
         return Live(key, value)
-    return Live(key, value, due.at) if due.at > now else None
+    return Live(key, value, due[0]) if due[0] > now else None
 
 
 def live(page: Iterable[tuple[bytes, bytes]], now: int) -> Iterator[Live]:
@@ -85,8 +84,8 @@ class Expiry:
         self._index = index
         self._ttl_ms = ttl_ms
         self._dues: dict[Any, Due] = {}
-        self._heap: list[tuple[int, int, Any]] = []  # a due time, a number, a key; the key may be due later now
-        self._number = 0
+        # Keys by the time at which to look whether they have expired. A key may expire later than that.
+        self._looks: defaultdict[int, list[Any]] = defaultdict(list)
         self._own: dict[Any, int | None] = {}  # of updates that are not staged: due times other than the default
         self.now = 0
         self.swept = 0  # entries, in this wave
@@ -96,28 +95,35 @@ class Expiry:
         self.now, self.swept = now, 0
         self._own.clear()
         expired = []
-        while self._heap and self._heap[0][0] <= now:
-            _, _, key = heappop(self._heap)
-            due = self._dues.get(key)
-            if due is not None:
-                if due.at > now:
-                    self._push(key, due)
-                else:
+        for at in [at for at in self._looks if at <= now]:
+            later: defaultdict[int, list[Any]] = defaultdict(list)
+            for key in self._looks.pop(at):
+                due = self._dues.get(key)
+                if due is not None and due[0] > now:
+                    later[due[0]].append(key)
+                elif due is not None:
                     expired.append(key)
+            for due_at, keys in later.items():
+                self._look_at(due_at, keys)
         return expired
 
     def forget(self) -> None:
         """Forget all entries."""
         self._dues.clear()
-        self._heap.clear()
+        self._looks.clear()
         self._own.clear()
 
     def keep(self, *kept: Container[Any]) -> None:
-        """Forget the entries that are in none of these, if they are many."""
-        self._dues = {key: due for key, due in self._dues.items() if any(key in each for each in kept)}
-        if len(self._heap) > 2 * len(self._dues) + _SPARE:
-            self._heap = [(due.at, n, key) for n, (key, due) in enumerate(self._dues.items()) if due.at > self.now]
-            heapify(self._heap)
+        """Forget entries that are in none of these, if they are many."""
+        if len(self._dues) > 2 * sum(map(len, kept)) + _SPARE:  # type: ignore[arg-type]
+            self._dues = {key: due for key, due in self._dues.items() if any(key in each for each in kept)}
+            self._looks.clear()
+            by_time: defaultdict[int, list[Any]] = defaultdict(list)
+            for key, (at, _) in self._dues.items():
+                if at > self.now:
+                    by_time[at].append(key)
+            for at, keys in by_time.items():
+                self._look_at(at, keys)
 
     def set_ttl(self, key: Any, ttl_ms: int | None) -> None:
         """Give an update a TTL of its own, None for none. An update without one has the default."""
@@ -135,43 +141,75 @@ class Expiry:
 
     def opened(self, keys: Sequence[Any], stored: Sequence[bytes | None]) -> list[bytes | None]:
         """Return stored values without their headers, None for an entry that has expired; note their due times."""
-        values: list[bytes | None] = []
-        for key, data in zip(keys, stored, strict=True):
-            due, value = (None, None) if data is None else self._split(data)
-            if due is not None:
-                if due.at <= self.now:
-                    value = None
-                else:
-                    self._push(key, due)
-                self._dues[key] = due
-            values.append(value)
+        values: list[bytes | None] = list(stored)
+        dues, now = self._dues, self.now
+        by_time: defaultdict[int, list[Any]] = defaultdict(list)
+        known: dict[bytes, Due] = {}  # by header: many entries have the same
+        size = _HEADER.size
+        for place, data in enumerate(stored):
+            if data is None or data[:2] != DUE_TAG:
+                continue
+            header, key = data[:size], keys[place]
+            due = known.get(header)
+            if due is None:
+                due = known[header] = self._parsed(header)
+            if due[0] <= now:
+                values[place] = None
+            else:
+                values[place] = data[size:]
+                if key not in dues:
+                    by_time[due[0]].append(key)
+            dues[key] = due
+        for at, some in by_time.items():
+            self._look_at(at, some)
         return values
 
     def sealed(
         self, keys: Sequence[Any], key_bytes: Sequence[bytes], values: Sequence[bytes | None]
     ) -> list[bytes | None]:
         """Return the values of updates with their headers, and index them. The old headers must be known."""
-        dues, own, now = self._dues, self._own, self.now
-        default = None if self._ttl_ms is None else now + self._ttl_ms
-        stored: list[bytes | None] = []
-        items: list[Item] = []
-        for key, data, value in zip(keys, key_bytes, values, strict=True):
-            at = own.pop(key, default) if own else default
-            if value is None or at is None:
-                dues.pop(key, None)
-                stored.append(value)
-                continue
-            old, indexed = dues.get(key), _indexed_at(at, now)
-            if old is not None and old.indexed <= indexed:
-                indexed = old.indexed
-            else:
-                items.append(Item(indexed, data))
-            dues[key] = due = Due(at, indexed)
-            if old is None or old.at <= now:
-                self._push(key, due)
-            stored.append(_HEADER.pack(DUE_TAG, at, indexed) + value)
-        self._index.add(IndexClock.EXPIRY, items, now)
+        stored: list[bytes | None] = list(values)
+        own, default = self._own, None if self._ttl_ms is None else self.now + self._ttl_ms
+        by_time: defaultdict[int | None, list[int]] = defaultdict(list)  # the places of updates, by due time
+        if own or None in stored:
+            for place, key in enumerate(keys):
+                at = own.pop(key, default)
+                by_time[None if values[place] is None else at].append(place)
+        else:
+            by_time[default] = list(range(len(keys)))
+        for place in by_time.pop(None, ()):
+            self._dues.pop(keys[place], None)
+        for at, places in by_time.items():
+            assert at is not None
+            self._seal(at, places, keys, key_bytes, stored)
         return stored
+
+    def _seal(
+        self, at: int, places: list[int], keys: Sequence[Any], key_bytes: Sequence[bytes], stored: list[bytes | None]
+    ) -> None:
+        """Put a header before the values at some places, for one due time."""
+        dues, now, latest = self._dues, self.now, _indexed_at(at, self.now)
+        headers: dict[int, tuple[bytes, Due]] = {}  # by the due time of the item in the index
+        new: list[bytes] = []
+        looks: list[Any] = []
+        for place in places:
+            key = keys[place]
+            old = dues.get(key)
+            if old is None or old[1] > latest:
+                indexed = latest
+                new.append(key_bytes[place])
+            else:
+                indexed = old[1]
+            if old is None or old[0] <= now:
+                looks.append(key)
+            made = headers.get(indexed)
+            if made is None:
+                made = headers[indexed] = _HEADER.pack(DUE_TAG, at, indexed), (at, indexed)
+            header, dues[key] = made
+            stored[place] = header + stored[place]  # type: ignore[operator]
+        self._index.add(IndexClock.EXPIRY, zip(repeat(latest), new), now)
+        if looks:
+            self._look_at(at, looks)
 
     def sweep(
         self, read: Callable[[Sequence[bytes]], list[bytes | None]], cache_key: Callable[[bytes], Any]
@@ -188,38 +226,43 @@ class Expiry:
         updates: dict[bytes, bytes | None] = {}
         swept = []
         again: list[Item] = []
-        for start in range(0, len(items), 4096):
-            part = items[start : start + 4096]
-            for item, data in zip(part, read([item.key for item in part]), strict=True):
-                due, value = (None, b"") if data is None else self._split(data)
-                if due is None or due.indexed != item.due or item.key in updates:
-                    continue  # it was deleted, put without a TTL, or indexed again
-                key = cache_key(item.key)
-                if due.at <= self.now:
-                    updates[item.key] = None
+        for start in range(0, len(items), _READ_TOGETHER):
+            part = items[start : start + _READ_TOGETHER]
+            for (item_due, key_data), data in zip(part, read([key for _, key in part]), strict=True):
+                if data is None or data[:2] != DUE_TAG or key_data in updates:
+                    continue  # it was deleted, or put without a TTL
+                at, indexed = self._parsed(data)
+                if indexed != item_due:
+                    continue  # it was indexed again
+                key = cache_key(key_data)
+                if at <= self.now:
+                    updates[key_data] = None
                     self._dues.pop(key, None)
                     swept.append(key)
                 else:
-                    moved = Due(due.at, _indexed_at(due.at, self.now))
-                    again.append(Item(moved.indexed, item.key))
-                    updates[item.key] = _HEADER.pack(DUE_TAG, *moved) + value
+                    moved = at, _indexed_at(at, self.now)
+                    again.append((moved[1], key_data))
+                    updates[key_data] = _HEADER.pack(DUE_TAG, *moved) + data[_HEADER.size :]
                     if key in self._dues:
                         self._dues[key] = moved
         self._index.add(IndexClock.EXPIRY, again, self.now)
         self.swept += len(swept)
         return updates, swept
 
-    def _push(self, key: Any, due: Due) -> None:
-        self._number += 1
-        heappush(self._heap, (due.at, self._number, key))
+    def _look_at(self, at: int, keys: list[Any]) -> None:
+        """Look at about this time, and never later, whether these keys have expired."""
+        width = 1 << max(0, ((at - self.now) >> _LOOK_SHIFT).bit_length() - 1)
+        self._looks[at - at % width] += keys
 
-    def _split(self, data: bytes) -> tuple[Due | None, bytes]:
+    def _parsed(self, data: bytes) -> Due:
         try:
-            return split(data)
+            due, _ = split(data)
         except SerializationError as error:
             raise StateCorrupted(
                 f"state {self._namespace!r}: {error}. {START_OVER}.", namespace=self._namespace
             ) from error
+        assert due is not None, "the value begins with the tag"
+        return due
 
 
 def _indexed_at(at: int, now: int) -> int:

@@ -41,11 +41,8 @@ class IndexClock(Enum):
     EVENT = b"e"
 
 
-class Item(NamedTuple):
-    """A key, and the time under which it is in the index. Items are ordered by time, then by key."""
-
-    due: int  # ms
-    key: bytes
+Item = tuple[int, bytes]
+"""The time under which a key is in the index, in ms, and the key."""
 
 
 class _Chunk(NamedTuple):
@@ -69,8 +66,12 @@ class TimeIndex:
 
     def add(self, clock: IndexClock, items: Iterable[Item], now: int | None) -> None:
         """Add items; `now` is the present by their clock, None if it is not known."""
+        last, into = None, list[Item]()
         for item in items:
-            self._new[clock, _bucket_of(item.due, now)].append(item)
+            if item[0] != last:
+                last = item[0]
+                into = self._new[clock, _bucket_of(last, now)]
+            into.append(item)
 
     def next_due(self, clock: IndexClock) -> int | None:
         """Return the earliest time of an item that was flushed; None without items."""
@@ -97,12 +98,12 @@ class TimeIndex:
         early: list[Item] = []
         read = 0
         while read < len(chunks) and not (
-            len(due) >= most and (len(due) >= 4 * most or chunks[read][0] >= nsmallest(most, due)[-1].due)
+            len(due) >= most and (len(due) >= 4 * most or chunks[read][0] >= nsmallest(most, due)[-1][0])
         ):
             some = chunks[read : read + _CHUNKS_AT_ONCE]
             read += len(some)
             for item in self._items(clock, [(bucket, number) for _, bucket, number in some]):
-                (due if item.due <= until else early).append(item)
+                (due if item[0] <= until else early).append(item)
         self._remove(clock, [(bucket, number) for _, bucket, number in chunks[:read]])
         due.sort()
         self.add(clock, early, until)
@@ -113,9 +114,9 @@ class TimeIndex:
         """Remove and return the items that are due and have not been flushed."""
         due: list[Item] = []
         for place, items in list(self._new.items()):
-            if place[0] is clock and min(items).due <= until:
-                due += (item for item in items if item.due <= until)
-                self._new[place] = [item for item in items if item.due > until]
+            if place[0] is clock and min(items)[0] <= until:
+                due += (item for item in items if item[0] <= until)
+                self._new[place] = [item for item in items if item[0] > until]
                 if not self._new[place]:
                     del self._new[place]
         return due
@@ -168,13 +169,13 @@ class TimeIndex:
         if tail is not None and listed and len(tail) == listed[-1].size:
             number = listed.pop().number
             items = [*tail, *items]
-        most = min(_CHUNK_ITEMS, max(1, _CHUNK_BYTES // max(len(item.key) for item in items)))
+        most = min(_CHUNK_ITEMS, max(1, _CHUNK_BYTES // max(len(key) for _, key in items)))
         if len(items) > most:
             items.sort()
         updates: dict[bytes, bytes | None] = {}
         remaining = iter(items)
         while part := list(islice(remaining, most)):
-            listed.append(_Chunk(min(part).due, number, len(part)))
+            listed.append(_Chunk(min(part)[0], number, len(part)))
             updates[_chunk_key(clock, bucket, number)] = pack([[due for due, _ in part], [key for _, key in part]])
             number += 1
             if len(part) < _TAIL_ITEMS:
@@ -205,7 +206,7 @@ class TimeIndex:
         items: list[Item] = []
         for key, data in zip(keys, self._read(keys), strict=True):
             dues, of = self._decoded(key, data) or ((), ())
-            items += map(Item, dues, of)
+            items += zip(dues, of, strict=True)
         return items
 
     def _remove(self, clock: IndexClock, chunks: Iterable[tuple[int, int]]) -> None:

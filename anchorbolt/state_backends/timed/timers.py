@@ -182,13 +182,13 @@ class Timers(Generic[K]):
         taken: list[tuple[int, bytes, str, bytes]] = []
         # Timers that were set to a later time are indexed again first, so that those which are due keep their order.
         while items := self._index.take(_INDEX_CLOCKS[clock], until, most - len(taken)) if len(taken) < most else ():
-            records = [_RECORD_TAG + item.key for item in items]
-            for record, item, stored in zip(records, items, self._stored(records), strict=True):
-                if stored is None or (stored.clock, stored.indexed) != (clock, item.due):
+            records = [_RECORD_TAG + key for _, key in items]
+            for record, (item_due, item_key), stored in zip(records, items, self._stored(records), strict=True):
+                if stored is None or (stored.clock, stored.indexed) != (clock, item_due):
                     continue  # it was cancelled, or is in the index again
                 self._known[record] = stored._replace(indexed=_NOT_INDEXED)
-                if stored.at == item.due:
-                    name, key = _name_and_key(item.key)
+                if stored.at == item_due:
+                    name, key = _name_and_key(item_key)
                     taken.append((stored.at, key, name, record))
                     self._firing[record] = Timer(self._encoding.key_from(key), name, stored.at, clock)
                     self._changed[record] = None
@@ -237,7 +237,7 @@ class Timers(Generic[K]):
 
 
 def _item(due: int, record: bytes) -> Item:
-    return Item(due, record[len(_RECORD_TAG) :])
+    return due, record[len(_RECORD_TAG) :]
 
 
 def _encoded(record: _Record) -> bytes:

@@ -63,7 +63,7 @@ class IndexMachine(RuleBasedStateMachine):
         items = []
         for each in after:
             self.number += 1
-            items.append(Item(now + each, b"%d" % self.number))
+            items.append((now + each, b"%d" % self.number))
         self.index.add(clock, items, now if is_known else None)
         self.items[clock] += items
 
@@ -75,11 +75,11 @@ class IndexMachine(RuleBasedStateMachine):
     def take(self, clock: IndexClock, ahead: int, most: int) -> None:
         self.present[clock] += ahead
         until = self.present[clock]
-        due = sorted(item for item in self.items[clock] if item.due <= until)
+        due = sorted(item for item in self.items[clock] if item[0] <= until)
         taken = self.index.take(clock, until, most)
         assert len(taken) == min(most, len(due))
         if len(due) <= 4 * most:
-            assert [item.due for item in taken] == [item.due for item in due[:most]]
+            assert [item[0] for item in taken] == [item[0] for item in due[:most]]
         assert taken == sorted(taken)
         assert set(taken) <= set(due)
         for item in taken:
@@ -89,7 +89,7 @@ class IndexMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         self.store.apply(self.index.flush())
         for clock, items in self.items.items():
-            assert self.index.next_due(clock) == min((item.due for item in items), default=None)
+            assert self.index.next_due(clock) == min((item[0] for item in items), default=None)
             assert self.index.size(clock) == len(items)
 
     @rule()
@@ -119,7 +119,7 @@ def test_a_million_items_due_at_once_are_taken_in_bounded_parts() -> None:
     keys = list(range(1_000_000))
     random.Random(5).shuffle(keys)
     for start in range(0, len(keys), 100_000):
-        index.add(IndexClock.PROCESSING, [Item(60_000, b"%07d" % key) for key in keys[start : start + 100_000]], 0)
+        index.add(IndexClock.PROCESSING, [(60_000, b"%07d" % key) for key in keys[start : start + 100_000]], 0)
         store.apply(index.flush())
     found = []
     while some := index.take(IndexClock.PROCESSING, 70_000, 100_000):
@@ -135,7 +135,7 @@ def test_times_far_ahead_need_few_buckets() -> None:
     store = Store()
     index = TimeIndex("t", store.read)
     chosen = random.Random(3)
-    index.add(IndexClock.PROCESSING, [Item(chosen.randrange(365 * 24 * HOUR), b"%d" % n) for n in range(50_000)], 0)
+    index.add(IndexClock.PROCESSING, [(chosen.randrange(365 * 24 * HOUR), b"%d" % n) for n in range(50_000)], 0)
     store.apply(index.flush())
     assert sum(key.startswith(INDEX_TAG + b"b") for key in store.entries) < 64 * 36
 
@@ -143,7 +143,7 @@ def test_times_far_ahead_need_few_buckets() -> None:
 def test_a_damaged_entry_is_an_error_that_names_it() -> None:
     store = Store()
     index = TimeIndex("orders:bolt-0", store.read)
-    index.add(IndexClock.PROCESSING, [Item(5, b"a")], 0)
+    index.add(IndexClock.PROCESSING, [(5, b"a")], 0)
     store.apply(index.flush())
     for key in store.entries:
         store.entries[key] = b"\xc1"
