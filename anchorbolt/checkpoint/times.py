@@ -6,7 +6,7 @@ It is part of the decision record, so it is the same in a repeated round and aft
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from anchorbolt.state_backends.timed.entries import NOTHING_DUE, NextDue
@@ -36,21 +36,20 @@ class BoltTimes:
 
     watermark: int | None = None  # ms since 1970
     due: NextDue = NOTHING_DUE
+    waiting: int = 0  # about how many timers are set
     latest: Mapping[InputStream, Latest] = field(default_factory=dict)
 
-    def after(
-        self, clock: int, due: NextDue, seen: Mapping[InputStream, int], event_time: EventTime | None
-    ) -> BoltTimes:
+    def after(self, clock: int, wave: TimesOfWave, event_time: EventTime | None) -> BoltTimes:
         """Return the times after the next wave.
 
         Args:
             clock: The wave's.
-            due: The earliest times of the bolt's tasks.
-            seen: The largest event times of the wave, by stream.
+            wave: What the bolt's tasks report of it.
             event_time: None for a bolt without event time.
         """
         if event_time is None:
-            return BoltTimes(self.watermark, due, self.latest)
+            return replace(self, due=wave.due, waiting=wave.waiting)
+        seen = wave.seen
         latest = {}
         for stream in event_time.streams:
             before = self.latest.get(stream, Latest(None, clock))
@@ -64,7 +63,7 @@ class BoltTimes:
         if active and None not in active:
             reached = min(each for each in active if each is not None) - event_time.lag_ms
             watermark = reached if watermark is None else max(watermark, reached)
-        return BoltTimes(watermark, due, latest)
+        return BoltTimes(watermark, wave.due, wave.waiting, latest)
 
     def is_due(self, clock: int) -> bool:
         """Return whether a timer is due at this time of the wave's clock."""
@@ -74,15 +73,17 @@ class BoltTimes:
         )
 
     def encode(self) -> list[Any]:
-        return [self.watermark, list(self.due), [[*stream, *each] for stream, each in self.latest.items()]]
+        latest = [[*stream, *each] for stream, each in self.latest.items()]
+        return [self.watermark, list(self.due), self.waiting, latest]
 
     @classmethod
     def decode(cls, stored: Any) -> BoltTimes:
         """Decode the result of `encode`. Raises `ValueError` or `TypeError` if it is damaged."""
-        watermark, due, latest = stored
+        watermark, due, waiting, latest = stored
         return cls(
             _number(watermark),
             NextDue(*map(_number, due)),
+            int(waiting),
             {(str(name), str(stream)): Latest(_number(at), int(clock)) for name, stream, at, clock in latest},
         )
 
@@ -93,6 +94,7 @@ class TimesOfWave:
 
     due: NextDue = NOTHING_DUE
     seen: Mapping[InputStream, int] = field(default_factory=dict)  # the largest event times
+    waiting: int = 0  # about how many timers are set
 
     @classmethod
     def of_tasks(cls, tasks: Iterable[TimesOfWave]) -> TimesOfWave:
@@ -102,7 +104,7 @@ class TimesOfWave:
         for each in several:
             for stream, latest in each.seen.items():
                 seen[stream] = max(latest, seen.get(stream, latest))
-        return cls(NextDue.earliest(each.due for each in several), seen)
+        return cls(NextDue.earliest(each.due for each in several), seen, sum(each.waiting for each in several))
 
 
 NO_TIMES = TimesOfWave()

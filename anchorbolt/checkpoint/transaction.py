@@ -208,7 +208,7 @@ class Transaction:
     def _times_after(self, prepared: PreparedRound) -> dict[str, BoltTimes]:
         before, event_times = self.record.times, self._run.layout.event_times
         return {
-            name: before.get(name, BoltTimes()).after(self._clock, each.due, each.seen, event_times.get(name))
+            name: before.get(name, BoltTimes()).after(self._clock, each, event_times.get(name))
             for name, each in prepared.times.items()
         }
 

@@ -15,7 +15,7 @@ from anchorbolt.migration_tools.topology_inspection import NamespaceReport, Topo
 from anchorbolt.serialization.codecs import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED
 from anchorbolt.util.messages import counted
-from anchorbolt.util.times import to_datetime
+from anchorbolt.util.times import shown_time
 from anchorbolt.util.values import as_json, as_text
 
 _SHOWN_CHARACTERS = 500  # of a key or a value in a line of a scan
@@ -54,7 +54,7 @@ def entry_line(entry: Entry, limit: int = sys.maxsize) -> str:
     if entry.value.version > FIRST_VERSION:
         remarks.append(f"schema version {entry.value.version}")
     if entry.expires_at is not None:
-        remarks.append(f"expires {to_datetime(entry.expires_at):%Y-%m-%d %H:%M:%S} UTC")
+        remarks.append(f"expires {shown_time(entry.expires_at)}")
     said = "; ".join(dict.fromkeys(filter(None, remarks)))
     return f"{key}: {as_text(entry.value.shown, limit)}{f'  # {said}' if said else ''}"
 

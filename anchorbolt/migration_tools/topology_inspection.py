@@ -23,6 +23,7 @@ from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.recovery import is_of_query, judge_namespace, plan_recovery
 from anchorbolt.checkpoint.startup import Found, startup_problems
 from anchorbolt.checkpoint.state_machine import Phase
+from anchorbolt.checkpoint.times import BoltTimes
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError, StateRegressed, WaveFailed
 from anchorbolt.files import Folder
 from anchorbolt.migration_tools import Progress
@@ -31,7 +32,8 @@ from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.transactional.batches.metadata import BatchMetadata
-from anchorbolt.util.messages import shortened
+from anchorbolt.util.messages import counted, shortened
+from anchorbolt.util.times import shown_time
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3
@@ -294,11 +296,22 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceReport]) -> list
     return sentences
 
 
+def _shown_times(times: BoltTimes) -> str:
+    parts = [] if times.watermark is None else [f"its watermark is {shown_time(times.watermark)}"]
+    due = [each for each in times.due[:2] if each is not None]
+    if due:
+        parts.append(f"about {counted(times.waiting, 'timer')} set, the next for {shown_time(min(due))}")
+    if times.due.expiry is not None:
+        parts.append(f"entries expire, and are deleted from {shown_time(times.due.expiry)} on")
+    return "; ".join(parts) or "no timer is set"
+
+
 def _notes(record: DecisionRecord, snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> list[str]:
     notes = []
     if record.batch:
         metadata = shortened(BatchMetadata.decode(record.batch).values(), _SHOWN_METADATA)
         notes.append(f"batch {record.txid} of its spout {record.batch_spout} has the metadata {metadata}")
+    notes += [f"bolt {bolt!r}: {_shown_times(times)}" for bolt, times in record.times.items() if times != BoltTimes()]
     if snapshot.has_moved:
         notes.append("a run was writing during the reading: this report may be out of date")
     if snapshot.holds_fence:

@@ -9,6 +9,7 @@ from typing import Protocol
 from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave, RecoveryReport
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.times import BoltTimes
 from anchorbolt.engine.driver.loop import RunStatus
 from anchorbolt.engine.driver.runner import Runner, WorkerFigures
 from anchorbolt.engine.driver.store_watch import StoreWatch
@@ -168,6 +169,16 @@ class ObservedRun:
     def current_wave(self) -> CurrentWave | None:
         """The wave that runs now; None between two waves."""
         return self._checkpoints.current_wave
+
+    @property
+    def times(self) -> Mapping[str, BoltTimes]:
+        """The watermarks and timers of bolts that have any, after the last decided wave."""
+        return self._checkpoints.record.times
+
+    @property
+    def clock_ms(self) -> int:
+        """The clock of the waves, now, in ms since 1970."""
+        return int(self._runner.clock() * 1000)
 
     @property
     def tasks(self) -> tuple[int, int, int]:

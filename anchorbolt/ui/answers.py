@@ -58,6 +58,8 @@ class Amounts(Answer, frozen=True, kw_only=True):
     keys_cached: int | None
     keys_staged: int | None
     bytes_staged: int | None
+    keys_swept: int | None  # expired entries that were deleted
+    timers_fired: int | None
     transferred: int | UnsetType | None = UNSET
     execute_latency: Decimal | UnsetType | None = UNSET
     capacity: Decimal | UnsetType | None = UNSET
@@ -205,6 +207,14 @@ class ComponentError(Answer, frozen=True, kw_only=True):
     error_lapsed_secs: int
 
 
+class ComponentTime(Answer, frozen=True, kw_only=True):
+    """The timers and the event time of a bolt. Its open windows are about as many as its waiting timers."""
+
+    watermark: int | None  # ms since 1970; None for a bolt without event time, and before its first
+    watermark_lag_ms: int | None  # how far it is behind the clock
+    timers_waiting: int  # about
+
+
 class Component(Answer, frozen=True, kw_only=True):
     id: str
     encoded_id: str
@@ -229,6 +239,7 @@ class Component(Answer, frozen=True, kw_only=True):
     executor_stats: Sequence[Executor]
     skew: float | None
     spread: Mapping[str, Spread]
+    time: ComponentTime | UnsetType = UNSET  # of a bolt with timers, event time or a TTL, while it runs
     component_errors: Sequence[ComponentError]
 
 

@@ -71,6 +71,14 @@ def are_instants(numbers: Collection[int]) -> bool:
     return not numbers or (min(numbers) >= -LATEST_MS and max(numbers) <= LATEST_MS)
 
 
+def shown_time(ms: int) -> str:
+    """Return a point in time as text."""
+    try:
+        return f"{to_datetime(ms):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:
+        return f"{ms} ms"
+
+
 def to_datetime(ms: int) -> datetime:
     """Return a point in time as an aware datetime in UTC. Raises `OverflowError` outside the years 1 to 9999."""
     return _EPOCH + timedelta(milliseconds=ms)

@@ -86,6 +86,7 @@ class RunCollector(Collector):
         yield families.gauge("wave_round", text, 0 if current is None else current.round)
         yield waiting_seconds(families, run.waiting)
         yield from of_messages(families, run)
+        yield from of_times(families, run)
         yield from of_workers(families, run.workers)
         text = "For how long a call of a bolt or spout has not returned, from two seconds on."
         calls = [((each.kind, each.component, str(each.task_index)), each.seconds) for each in run.long_calls]
@@ -156,6 +157,20 @@ def of_messages(families: Families, run: ObservedRun) -> Iterator[Metric]:
         for (spout, (component, index)), number in run.figures.timed_out.items()
     ]
     yield families.counter("timed_out_messages", text, timed_out, ["spout", "component", "task"])
+
+
+def of_times(families: Families, run: ObservedRun) -> Iterator[Metric]:
+    """Yield the metrics of timers and watermarks. Never waits for a wave."""
+    timed = {bolt: times for bolt, times in run.times.items() if run.plan.has_time(bolt)}
+    timers = [((bolt,), times.waiting) for bolt, times in timed.items() if run.plan.times[bolt].has_timers]
+    yield families.gauge("timers_waiting", "About how many timers of the bolt are set.", timers, ["component"])
+    marks = {bolt: times.watermark for bolt, times in timed.items() if times.watermark is not None}
+    text = "The watermark of the bolt, as Unix time."
+    samples = [((bolt,), at / 1000) for bolt, at in marks.items()]
+    yield families.gauge("watermark_seconds", text, samples, ["component"])
+    text = "How far the watermark is behind the clock."
+    samples = [((bolt,), (run.clock_ms - at) / 1000) for bolt, at in marks.items()]
+    yield families.gauge("watermark_lag_seconds", text, samples, ["component"])
 
 
 def of_workers(families: Families, workers: Sequence[WorkerFigures]) -> Iterator[Metric]:

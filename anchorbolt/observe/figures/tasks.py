@@ -65,6 +65,8 @@ class Figure(Declared):
     )
     KEYS_STAGED = "outcome.counters.keys_staged", "state_staged_keys", "Updates that the task staged."
     BYTES_STAGED = ("outcome.counters.bytes_staged", "state_staged_bytes", "Bytes of the updates that the task staged.")
+    KEYS_SWEPT = "outcome.keys_swept", "state_swept_keys", "Expired entries that the task deleted from the store."
+    TIMERS_FIRED = "outcome.timers_fired", "fired_timers", "Timers that have fired in the task."
 
 
 # One getter of all is several times as fast as a getter of each.

@@ -122,6 +122,11 @@ class TimedEntries:
         return NextDue(processing, event, expiry)
 
     @property
+    def waiting(self) -> int:
+        """About how many timers are set."""
+        return 0 if self._timers is None else self._timers.waiting
+
+    @property
     def fired(self) -> int:
         """The number of timers that have fired in this wave."""
         return 0 if self._timers is None else self._timers.fired

@@ -10,7 +10,17 @@ from msgspec import UNSET, UnsetType, structs
 
 from anchorbolt.observe.figures.tasks import Edge, Figure
 from anchorbolt.observe.history.records import Input
-from anchorbolt.ui.answers import Component, ComponentError, Executor, InputStats, OutputStats, Spread, Stats, Target
+from anchorbolt.ui.answers import (
+    Component,
+    ComponentError,
+    ComponentTime,
+    Executor,
+    InputStats,
+    OutputStats,
+    Spread,
+    Stats,
+    Target,
+)
 from anchorbolt.ui.model.observation import (
     ALL_WINDOWS,
     Latency,
@@ -93,6 +103,7 @@ def component(seen: Observation, name: str, window: str, *, first: int, count: i
             for label, figure in _SPREAD_FIGURES.items()
             if found.tasks
         },
+        time=_time(seen, name),
         component_errors=[
             ComponentError(error=each.text, error_time=int(each.at), error_lapsed_secs=lapsed_secs(seen, each))
             for each in errors(seen, name)
@@ -115,6 +126,17 @@ def _stats(seen: Observation, name: str, window: str) -> Stats:
         acked, failed = int(messages["acked"]), int(messages["failed"])
         return structs.replace(stats, acked=acked, failed=failed, complete_latency=complete_latency(figures, name))
     return structs.replace(stats, acked=acked_by_bolt(seen, found.amounts))
+
+
+def _time(seen: Observation, name: str) -> ComponentTime | UnsetType:
+    times = seen.times.get(name)
+    if times is None:
+        return UNSET
+    return ComponentTime(
+        watermark=times.watermark,
+        watermark_lag_ms=None if times.watermark is None else int(seen.at * 1000) - times.watermark,
+        timers_waiting=times.waiting,
+    )
 
 
 def _executor(seen: Observation, task: OneTask, seconds: float, *, is_spout: bool) -> Executor:

@@ -101,6 +101,7 @@ class LiveRun:
             origins=self._origins,
             facts=self._facts,
             recovery=Recovery(action=handle.recovery.action, ms=round(handle.recovery.ms, 1)),
+            times={bolt: times for bolt, times in run.times.items() if run.plan.has_time(bolt)},
             workers=run.workers,
             is_tracked=run.plan.is_tracked,
             message_timeout_s=run.plan.settings.message_timeout_secs,

@@ -8,6 +8,7 @@ from typing import Any
 
 from anchorbolt.checkpoint.current_wave import CurrentWave
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.times import BoltTimes
 from anchorbolt.engine.driver.runner import WorkerFigures
 from anchorbolt.engine.task.messages import ReportedError
 from anchorbolt.observe.figures.state_sizes import MeasuredSizes
@@ -119,6 +120,7 @@ class Observation:
     origins: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)  # versions, the state's store, the checkpoint location
     recovery: Recovery | None = None
+    times: Mapping[str, BoltTimes] = field(default_factory=dict)  # by bolt; empty for a history
     workers: Sequence[WorkerFigures] = ()  # empty without `topology.workers`
     is_tracked: bool = False  # whether its tuples are tracked, so that bolts ack them
     message_timeout_s: int | None = None  # None if unknown

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorbolt.bolts import BaseStatefulBolt
-from anchorbolt.checkpoint.times import BoltTimes, EventTime, NextDue
+from anchorbolt.checkpoint.times import BoltTimes, EventTime, TimesOfWave
 from anchorbolt.errors import BoltError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
@@ -148,7 +148,7 @@ def test_the_watermark_follows_its_definition(waves: Any, lag: int, idle: int | 
     times, clock, seen, since, expected = BoltTimes(), 0, dict[Any, int](), dict[Any, int](), None
     for step, latest in waves:
         clock += step
-        times = BoltTimes.decode(times.after(clock, NextDue(), latest, event_time).encode())
+        times = BoltTimes.decode(times.after(clock, TimesOfWave(seen=latest), event_time).encode())
         for stream in STREAMS:
             if stream in latest:
                 seen[stream] = max(latest[stream], seen.get(stream, latest[stream]))

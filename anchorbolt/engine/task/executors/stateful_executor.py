@@ -75,9 +75,8 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         if isinstance(state, CustomTaskState):
             return replace(outcome, times=TimesOfWave(seen=self._seen))
         timed = state.timed
-        return replace(
-            outcome, times=TimesOfWave(timed.next_due, self._seen), timers_fired=timed.fired, keys_swept=timed.swept
-        )
+        times = TimesOfWave(timed.next_due, self._seen, timed.waiting)
+        return replace(outcome, times=times, timers_fired=timed.fired, keys_swept=timed.swept)
 
     def begin(self, scope: AttemptScope, winner: str = "") -> None:
         self._seen, self._clock = {}, scope.clock
