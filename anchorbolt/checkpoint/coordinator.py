@@ -33,6 +33,7 @@ from anchorbolt.state_backends.state import NOTHING_COMMITTED, Fence
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.util.messages import fields_of, reason_of
 from anchorbolt.util.retry import RetryPolicy
+from anchorbolt.util.times import LATEST_MS
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
@@ -304,6 +305,10 @@ class CheckpointCoordinator:
         """
         if not self.must_recover and self.record.acked_after(known) != self.record.acked:
             self._write_again(self.record.with_acked(known))
+
+    def end_event_time(self, bolt: str) -> None:
+        """Move a bolt's watermark behind all times: the next wave closes its windows. Between two waves only."""
+        self._write_again(self.record.with_watermark(bolt, LATEST_MS))
 
     def begin_batches(self, *, waits: bool) -> None:
         """Note that from now on batches of a transactional topology may be committed; call this before the first wave.

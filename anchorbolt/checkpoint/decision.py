@@ -106,6 +106,11 @@ class DecisionRecord:
         """Return the record with more ackers, between two waves. Raises `ValueError` if it is not COMMITTED."""
         return replace(self._between_transactions(), parallelism={**self.parallelism, ACKER_ID: ackers})
 
+    def with_watermark(self, bolt: str, watermark: int) -> DecisionRecord:
+        """Return the record with this watermark of a bolt. Raises `ValueError` if it is not COMMITTED."""
+        times = replace(self.times[bolt], watermark=watermark)
+        return replace(self._between_transactions(), times={**self.times, bolt: times})
+
     def replayed_after(self, known: Mapping[str, str]) -> dict[str, str]:
         """Return `replayed` with the letters in `known`, by location (empty for none); other locations stay."""
         return {place: letters for place, letters in {**self.replayed, **known}.items() if letters}

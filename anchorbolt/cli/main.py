@@ -136,6 +136,10 @@ def run(
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="Process the input that the source has now, and end.")
     ] = False,
+    close_windows: Annotated[
+        bool,
+        typer.Option("--close-windows", help="With --until-empty: close all windows by event time before the end."),
+    ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="At the end, show where the time went, by component and phase.")
     ] = False,
@@ -176,6 +180,7 @@ def run(
         "topology.ui.port": ui_port,
     }
     options |= {"topology.ui.actions": "true"} if ui_actions else {}
+    options |= {"topology.windows.close.when.empty": "true"} if close_windows else {}
     options = {key: value for key, value in options.items() if value is not None}
     as_events = log_format is LogFormat.JSON
     display: Display = Display()

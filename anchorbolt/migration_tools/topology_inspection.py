@@ -33,7 +33,7 @@ from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
 from anchorbolt.transactional.batches.metadata import BatchMetadata
 from anchorbolt.util.messages import counted, shortened
-from anchorbolt.util.times import shown_time
+from anchorbolt.util.times import LATEST_MS, shown_time
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3
@@ -298,6 +298,8 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceReport]) -> list
 
 def _shown_times(times: BoltTimes) -> str:
     parts = [] if times.watermark is None else [f"its watermark is {shown_time(times.watermark)}"]
+    if times.watermark == LATEST_MS:
+        parts = ["all its windows by event time were closed at the end of a run"]
     due = [each for each in times.due[:2] if each is not None]
     if due:
         parts.append(f"about {counted(times.waiting, 'timer')} set, the next for {shown_time(min(due))}")

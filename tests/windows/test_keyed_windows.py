@@ -212,6 +212,14 @@ def test_windows_by_the_waves_clock() -> None:
     assert sorted(results.tuples) == [("a", 0, 60_000, (1, 3), False), ("b", 0, 60_000, (2,), False)]
 
 
+def test_a_run_until_empty_leaves_windows_open_unless_it_is_to_close_them() -> None:
+    rows = [("a", 1, 1), ("b", 12, 2), ("a", 25, 3)]
+    bolt = Merging(Tumbling("10 ms"))
+    assert [row[0] for row in run(bolt, [rows])[0]] == ["a", "b"]
+    results, _ = run(bolt, [rows], **{"topology.windows.close.when.empty": True})
+    assert results == expected(bolt.window, rows)
+
+
 class Fails(Merging):
     failures = 0
 

@@ -100,6 +100,8 @@ class WaveLoop:
             return Step.RAN
         ends = self._until_empty or any(source.is_over for source in self._sources)
         if ends and not self._is_draining and all(source.is_empty for source in self._sources):
+            if any(source.would_end() for source in self._sources):
+                return Step.RAN
             self._checkpoints.check_not_overtaken()
             self._drain()  # a spout may be about to emit
             return Step.RAN

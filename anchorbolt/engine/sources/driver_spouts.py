@@ -131,6 +131,8 @@ class Alarms(Source):
     def __init__(self, plan: ExecutionPlan, clock: Clock) -> None:
         """`clock` returns seconds since 1970."""
         self._bolts = [bolt for bolt, time in plan.times.items() if time.has_timers]
+        # Their windows close when the sources are empty, a bolt after those that send to it.
+        self._closing = [bolt for bolt in self._bolts if plan.settings.closes_windows]
         self._clock = clock
         self._checkpoints: CheckpointCoordinator | None = None
 
@@ -146,6 +148,16 @@ class Alarms(Source):
     @property
     def is_empty(self) -> bool:
         return not self.poll()
+
+    def would_end(self) -> bool:
+        """Close the windows of the next bolt that has open ones, if the run is to close them."""
+        while self._closing and self._checkpoints is not None:
+            bolt = self._closing.pop(0)
+            times = self._checkpoints.record.times.get(bolt)
+            if times is not None and times.due.event is not None:
+                self._checkpoints.end_event_time(bolt)
+                return True
+        return False
 
 
 class Feeders(Source):

@@ -115,6 +115,10 @@ class Source:
         """Whether nothing waits, nothing is in flight, and nothing is expected soon."""
         return True
 
+    def would_end(self) -> bool:
+        """Return whether a wave is needed before the run ends. Called when all sources are empty."""
+        return False
+
     def close(self, failure: BaseException | None) -> BaseException | None:
         """Release all resources; no wave runs any more. May be called for a source that was not opened.
 

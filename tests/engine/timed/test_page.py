@@ -1,17 +1,30 @@
 """The code of `docs/time.md` does what the page says."""
 
+import random
+from collections import Counter
 from typing import Any
 
+import pytest
+
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
+from anchorbolt.topology import TopologyBuilder
 from tests.docs.pages import Page
 from tests.engine.jobs import Committed, chain
 
 DEADLINE_S = 30
+HOUR, MINUTE = 3_600_000, 60_000
+
+
+def code_of(name: str) -> dict[str, Any]:
+    """Return the names of the block of the page that defines a class."""
+    [text] = [block.text for block in Page("docs/time.md").blocks if f"class {name}(" in block.text]
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(text, names)
+    return names
 
 
 def test_the_cart_of_the_page_notes_who_left() -> None:
-    names: dict[str, Any] = {}
-    exec(Page("docs/time.md").blocks[0].text, names)
+    names = code_of("Cart")
     clock, spout, captured, committed = ManualClock(), FeederSpout(["user", "item"]), TupleCapture(), Committed()
     topology = chain("carts", {"in": spout, "cart": names["Cart"](), "out": captured})
     handle = LocalCluster(clock=clock).submit(topology, until_empty=False, on_wave=committed)
@@ -21,3 +34,27 @@ def test_the_cart_of_the_page_notes_who_left() -> None:
     assert committed.wait_for(2, DEADLINE_S)
     assert handle.stop(DEADLINE_S)
     assert captured.tuples == [("ann", 2)]
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_hourly_count_of_the_page_is_right_with_late_visits_in_any_division_into_waves(
+    size: int, seed: int
+) -> None:
+    chosen = random.Random(seed)
+    visits = sorted((chosen.choice("abc"), chosen.randrange(5 * HOUR)) for _ in range(150))
+    delays = {visit: chosen.randrange(5 * MINUTE) for visit in visits}
+    arriving = sorted(visits, key=lambda visit: visit[1] + delays[visit])
+    late = ("a", 10 * MINUTE)
+    arriving.insert(next(place for place, (_, at) in enumerate(arriving) if at > 65 * MINUTE) + 1, late)
+    batches = [arriving[start : start + size] for start in range(0, len(arriving), size)]
+    captured, builder = TupleCapture(), TopologyBuilder()
+    builder.set_spout("visits", FeederSpout(["page", "at"], batches))
+    builder.set_bolt("hours", code_of("HourlyVisits")["HourlyVisits"](), 2).fields_grouping("visits", "page")
+    builder.set_bolt("out", captured).global_grouping("hours")
+    conf = {"topology.windows.close.when.empty": True}
+    LocalCluster(clock=ManualClock()).submit(builder.create_topology("hourly"), conf).await_termination(DEADLINE_S)
+    last = {(page, hour): count for page, hour, count, _ in captured.tuples}
+    assert last == Counter((page, at - at % HOUR) for page, at in [*visits, late])
+    first = [(page, hour) for page, hour, _, is_update in captured.tuples if not is_update]
+    assert len(first) == len(set(first))
