@@ -195,6 +195,7 @@ def _renamed(record: DecisionRecord, component: str, new_id: str) -> DecisionRec
         parallelism=renamed(record.parallelism),
         groupings=renamed(record.groupings),
         state_schemas=renamed(record.state_schemas),
+        times=renamed(record.times),
         left_behind=tuple(name for name in record.left_behind if name != component),
     )
 

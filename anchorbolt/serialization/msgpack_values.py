@@ -45,6 +45,18 @@ def pack_many(values: Iterable[Any]) -> list[bytes]:
         return [pack(value) for value in values]  # raises again, and names the value
 
 
+def packed_tuple(value: tuple[Any, ...]) -> bytes | None:
+    """Return what `pack` returns, several times as fast, for a tuple of simple values; None for any other tuple."""
+    if not _SIMPLE.issuperset(map(type, value)):
+        return None
+    try:
+        members: bytes = _simple_packer.pack(list(value))
+    except REFUSALS:
+        _renew_simple_packer()
+        return None
+    return _TUPLE_HEADS[len(members)] + members if len(members) < len(_TUPLE_HEADS) else None
+
+
 def unpack(data: bytes) -> Any:
     """Decode the result of `pack`.
 
@@ -136,6 +148,17 @@ _EXTENSIONS: dict[type, tuple[int, Callable[[Any], bytes], Callable[[bytes], Any
     complex: (11, lambda value: _packed([value.real, value.imag]), _decode_complex),
 }
 _DECODERS = {code: decode for code, _, decode in _EXTENSIONS.values()}
+
+
+_SIMPLE = frozenset({str, int, bytes, bool, type(None)})
+_TUPLE_HEADS = [bytes(msgpack.packb(msgpack.ExtType(1, bytes(size))))[: -size or None] for size in range(256)]
+"""What comes before the members of a tuple, by their size."""
+_simple_packer = msgpack.Packer(strict_types=True, use_bin_type=True)
+
+
+def _renew_simple_packer() -> None:
+    global _simple_packer
+    _simple_packer = msgpack.Packer(strict_types=True, use_bin_type=True)
 
 
 REFUSALS = (UnsupportedValue, ValueError, TypeError, OverflowError, RecursionError)

@@ -110,6 +110,15 @@ class BulkAccess(EntryCache, Generic[K, V]):
         present = [key for key, value in cached if value is not ABSENT]
         self._update(present, [ABSENT] * len(present))
 
+    def open_entries(self, keys: list[Any], default: Any) -> tuple[list[CacheKey], list[Any]]:
+        """Return the cache keys and the values of distinct keys, for `put_entries`. For Anchorbolt's own bolts."""
+        cache_keys = list(map(self._cache_key, keys))
+        return cache_keys, listed(self._values_of(DistinctKeys(keys, cache_keys, None), default))
+
+    def put_entries(self, keys: list[Any], cache_keys: list[CacheKey], values: list[Any]) -> None:
+        """Put values under distinct keys. Raises `UnsupportedValue`. For Anchorbolt's own bolts."""
+        self._update(cache_keys, self._encoding.values_to_cache(keys, values))
+
     def _distinct(self, keys: Any) -> DistinctKeys:
         """Return the keys of a column, each once. Raises `UnsupportedValue` for a key that is not supported."""
         values, codes, are_distinct = decoded(keys)

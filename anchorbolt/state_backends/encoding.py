@@ -13,7 +13,16 @@ from typing import Any, Final
 
 from anchorbolt.errors import CodecMismatch, SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.serialization import Codec
-from anchorbolt.serialization.codecs import FIRST_VERSION, SINGLE_SCHEMA, Schema, SerializerCodec, tagged, untagged
+from anchorbolt.serialization.codecs import (
+    FIRST_VERSION,
+    SINGLE_SCHEMA,
+    MsgpackKeyCodec,
+    Schema,
+    SerializerCodec,
+    tagged,
+    untagged,
+)
+from anchorbolt.serialization.msgpack_values import packed_tuple
 from anchorbolt.state_backends.contract import START_OVER, SizeLimits
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.plain import PLAIN_TYPES, plain
@@ -90,6 +99,8 @@ class EntryEncoding:
         self._value_codec = value_codec
         self._schema = schema
         self._plain = _KEPT_AS_THEY_ARE.get(value_codec.name, frozenset())
+        self._most_key = limits.key if limits else sys.maxsize
+        self._packs_tuples = isinstance(key_codec, MsgpackKeyCodec)
         self._keys_are_ours = not isinstance(key_codec, SerializerCodec)
         # The bytes of a user's serializer may begin like a tag, so they are checked even without versions.
         self._is_tagged = schema.version > FIRST_VERSION or isinstance(value_codec, SerializerCodec)
@@ -117,6 +128,9 @@ class EntryEncoding:
             or (kind is int and _LEAST_INT <= key <= _MOST_INT)
         ):
             return key
+        packed = packed_tuple(key) if kind is tuple and self._packs_tuples else None
+        if packed is not None and len(packed) <= self._most_key:
+            return (packed,)
         is_canonical = self._key_codec.is_canonical
         try:
             if kind not in PLAIN_TYPES and (is_canonical or kind.__module__ == "numpy"):

@@ -17,10 +17,16 @@ from anchorbolt.windows.kinds import Aggregate, Tumbling, Window
 if TYPE_CHECKING:
     from anchorbolt.streams.tuple import Tuple
 
+_Place = tuple[Any, int]
+"""A key, and the start of a window or a pane: the key in the state."""
+
 _ABSENT: Any = object()
+_NEW: Any = object()
+"""In place of a value that the state does not have."""
+
 _MOST_OPEN = 100_000
 _DROP = "drop"
-_PANES, _CLOSED = "panes", "closed"
+_CLOSED = "closed"
 
 
 class AlignedWindows:
@@ -43,28 +49,47 @@ class AlignedWindows:
         self._lateness_ms = lateness_ms
         self._has_panes = window.length_ms > window.every_ms and aggregate.can_merge
         self._pane_ms = window.pane_ms if self._has_panes else window.every_ms
-        # The values that this wave has used, so that the state encodes each once. By (key, start).
-        self._open: dict[tuple[Any, int], Any] = {}
+        self._is_single = self._has_panes or window.length_ms == window.every_ms  # a tuple has one value to change
+        # The values that this wave has used, and their keys in the state's cache, so that each is encoded once.
+        self._open: dict[_Place, Any] = {}
+        self._cache_keys: dict[_Place, Any] = {}
+
+    def prefetch(self, keys: Iterable[Any], times: Iterable[int]) -> None:
+        """Read the values of the windows or panes of tuples with these keys and times, in few round trips."""
+        pane, opened = self._pane_ms, self._open
+        if self._is_single:
+            places = {(key, at - at % pane): None for key, at in zip(keys, times, strict=True)}
+        else:
+            starts = self._window.starts
+            places = {(key, start): None for key, at in zip(keys, times, strict=True) for start in starts(at)}
+        if len(opened) >= _MOST_OPEN:
+            self.flush()
+        new = [place for place in places if place not in opened]
+        self._read(new)
+        if self._has_panes:  # to know which windows have timers, see `_begin`
+            self._state.prefetch([(key, start - pane) for key, start in new if opened[key, start] is _NEW])
 
     def add(self, key: Any, at: int, tup: Tuple) -> None:
         """Add a tuple to the windows that contain a point in time."""
-        if self._has_panes or self._window.length_ms == self._pane_ms:
-            starts: Iterable[int] = (at - at % self._pane_ms,)
-        else:
-            starts = self._window.starts(at)
-        for start in starts:
+        opened, add = self._open, self._aggregate.add
+        for start in (at - at % self._pane_ms,) if self._is_single else self._window.starts(at):
             place = key, start
-            value = self._open.get(place, _ABSENT)
+            value = opened.get(place, _ABSENT)
             if value is _ABSENT:
-                value = self._opened(place, at)
-            self._open[place] = self._aggregate.add(value, tup)
-        if len(self._open) >= _MOST_OPEN:
-            self.flush()
+                self._read([place])
+                value = opened[place]
+            opened[place] = add(self._begin(place) if value is _NEW else value, tup)
+            if self._clock == "event":
+                self._reopen(place)
 
     def flush(self) -> None:
         """Put the values that have changed into the state."""
-        self._state.put_many(self._open)
+        places = [place for place, value in self._open.items() if value is not _NEW]
+        if places:
+            cache_keys = list(map(self._cache_keys.__getitem__, places))
+            self._state.put_entries(places, cache_keys, list(map(self._open.__getitem__, places)))
         self._open.clear()
+        self._cache_keys.clear()
 
     def close(self, timer: Timer) -> Iterator[tuple[Any, Window, Any]]:
         """Close the window of a timer; yield its key, the window and its value. Call `flush` before."""
@@ -87,49 +112,41 @@ class AlignedWindows:
             self._state.put((key, start, _CLOSED), True)
             self._timers.set(place, at=start + window.length_ms + self._lateness_ms, name=_DROP, clock=self._clock)
 
-    def keys_of(self, keys: Iterable[Any], times: Iterable[int]) -> Iterator[Any]:
-        """Yield the keys of the state that tuples of these keys and times need."""
-        pane = self._pane_ms
-        if self._has_panes or self._window.length_ms == pane:
-            for place in {(key, at - at % pane): None for key, at in zip(keys, times, strict=True)}:
-                yield place
-                if self._has_panes:
-                    yield place[0], _PANES
-        else:
-            starts = self._window.starts
-            yield from {(key, start): None for key, at in zip(keys, times, strict=True) for start in starts(at)}
-
     def keys_of_timer(self, timer: Timer) -> Iterator[Any]:
         """Yield the keys of the state that closing the window of a timer needs."""
         key, start = timer.key
         if self._lateness_ms:
             yield key, start, _CLOSED
         if self._has_panes:
-            yield key, _PANES
             for pane in self._panes_of(start):
                 yield key, pane
         else:
             yield key, start
 
-    def _opened(self, place: tuple[Any, int], at: int) -> Any:
-        """Return the value of a window or pane, which this wave has not used yet. Set the timers of its windows."""
+    def _read(self, places: list[_Place]) -> None:
+        cache_keys, values = self._state.open_entries(places, _NEW)
+        self._cache_keys.update(zip(places, cache_keys, strict=True))
+        self._open.update(zip(places, values, strict=True))
+
+    def _begin(self, place: _Place) -> Any:
+        """Return the value of a new window or pane; set the timers of its windows."""
         key, start = place
-        value = self._state.get(place, _ABSENT)
-        is_new = value is _ABSENT
         starts: Iterable[int] = (start,)
         if self._has_panes:
             starts = self._window.starts(start)
-            if is_new:
-                panes = self._state.get((key, _PANES), [])
-                self._state.put((key, _PANES), [*panes, start])
-                covered = {each for pane in panes for each in self._window.starts(pane)}
-                self._set_timers(key, (each for each in starts if each not in covered))
-        elif is_new:
-            self._set_timers(key, starts)
-        present = self._timers.watermark if self._clock == "event" else None
-        if present is not None and at < present:  # late: windows that were closed are closed again
+            if self._value(key, start - self._pane_ms) is not _ABSENT:  # its windows have their timers
+                known = self._window.starts(start - self._pane_ms)
+                starts = [each for each in starts if each not in known]
+        self._set_timers(key, starts)
+        return self._aggregate.create()
+
+    def _reopen(self, place: _Place) -> None:
+        """Let windows that were closed be closed again, because of a late tuple."""
+        key, start = place
+        present = self._timers.watermark
+        if present is not None and start + self._pane_ms <= present:
+            starts: Iterable[int] = self._window.starts(start) if self._has_panes else (start,)
             self._set_timers(key, (each for each in starts if each + self._window.length_ms <= present))
-        return self._aggregate.create() if is_new else value
 
     def _set_timers(self, key: Any, starts: Iterable[int]) -> None:
         for start in starts:
@@ -149,12 +166,5 @@ class AlignedWindows:
         if not self._has_panes:
             state.delete((key, start))
             return
-        gone = range(start, start + self._window.every_ms, self._pane_ms)
-        panes = state.get((key, _PANES), [])
-        kept = [pane for pane in panes if pane not in gone]
-        if len(kept) < len(panes):
-            state.delete_many([(key, pane) for pane in panes if pane in gone])
-            if kept:
-                state.put((key, _PANES), kept)
-            else:
-                state.delete((key, _PANES))
+        for pane in range(start, start + self._window.every_ms, self._pane_ms):
+            state.delete((key, pane))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.base import BaseStatefulBolt
@@ -145,23 +146,25 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
 
     def execute(self, tup: Tuple) -> None:
         """Add a tuple to its windows. Not to be overridden."""
-        if tup.is_tick:
+        timers = self._timers
+        try:
+            at = timers.now if self.event_time is None else tup[self.event_time]
+            key = self.key(tup) if self._field is None else tup[self._field]
+        except KeyError:
+            if not tup.is_tick:
+                raise
             self._collector.ack(tup)
             return
-        if self.event_time is None:
-            at = self._timers.now
-        else:
-            at = tup[self.event_time]
+        if self.event_time is not None:
             if type(at) is not int:
                 at = instant_ms(at)
-            watermark = self._timers.watermark
-            if watermark is not None and at < watermark - self._lateness_ms:
+            if timers.watermark is not None and at < timers.watermark - self._lateness_ms:
                 self._late.inc()
                 if self.late_stream is not None:
                     self._collector.emit(tup.values, anchors=tup, stream=self.late_stream)
                 self._collector.ack(tup)
                 return
-        self._windows.add(self.key(tup) if self._field is None else tup[self._field], at, tup)
+        self._windows.add(key, at, tup)
         self._collector.ack(tup)
 
     def on_timer(self, timer: Timer) -> None:
@@ -174,12 +177,12 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
     def pre_prepare(self, txid: int) -> None:
         self._windows.flush()
 
-    def keys_of_batch(self, batch: TupleBatch) -> Iterable[Any]:
-        """Return the keys of the state that a blob's tuples need. Called by the engine."""
+    def prefetch(self, batch: TupleBatch) -> None:
+        """Read what a blob's tuples need, in few round trips. Called by the engine."""
         header = batch.header
         fields = self._fields.get((header.component, header.stream))
         if fields is None or type(self).key is not BaseWindowBolt.key:
-            return ()
+            return
         columns = [as_list(batch.columns[header.index[field]]) for field in fields]
         keys: Iterable[Any] = columns[0] if len(columns) == 1 else rows_of(batch.size, columns)
         if not columns:
@@ -188,11 +191,9 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
         if self.event_time is not None:
             times = as_list(batch.columns[header.index[self.event_time]])
             if set(map(type, times)) - {int}:
-                return ()
-        try:
-            return self._windows.keys_of(keys, times)
-        except TypeError:  # an unhashable key: `add` names it
-            return ()
+                return
+        with suppress(TypeError):  # an unhashable key: `add` names it
+            self._windows.prefetch(keys, times)
 
     def timer_keys(self, timer: Timer) -> Iterator[Any]:
         """Yield the keys of the state that closing a window needs. Called by the engine."""

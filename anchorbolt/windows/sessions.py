@@ -89,9 +89,9 @@ class SessionWindows:
         else:
             self._state.delete(key)
 
-    def keys_of(self, keys: Iterable[Any], times: Iterable[int]) -> Iterator[Any]:
-        """Yield the keys of the state that tuples of these keys and times need."""
-        return iter(dict.fromkeys(keys))
+    def prefetch(self, keys: Iterable[Any], times: Iterable[int]) -> None:
+        """Read the sessions of these keys, in few round trips."""
+        self._state.prefetch(dict.fromkeys(keys))
 
     def keys_of_timer(self, timer: Timer) -> Iterator[Any]:
         """Yield the keys of the state that closing the sessions of a timer needs."""

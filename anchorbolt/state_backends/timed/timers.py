@@ -162,6 +162,7 @@ class Timers(Generic[K]):
     def flush(self) -> dict[bytes, bytes | None]:
         """Return the entries that have changed since the last call, without those of the index."""
         updates, self._updates = self._updates, {}
+        items: dict[TimerClock, list[Item]] = {"processing": [], "event": []}
         for (record, changed), old in zip(self._changed.items(), self._stored(list(self._changed)), strict=True):
             new = None
             if changed is not None:
@@ -170,12 +171,14 @@ class Timers(Generic[K]):
                 if old is not None and old.clock == clock and old.indexed <= due:
                     indexed = old.indexed
                 else:
-                    self._index.add(_INDEX_CLOCKS[clock], [_item(due, record)], self._present(clock))
+                    items[clock].append(_item(due, record))
                 new = _Record(clock, due, indexed)
             if new != old:
                 updates[record] = None if new is None else _encoded(new)
             self._known[record] = new
         self._changed.clear()
+        for of, some in items.items():
+            self._index.add(_INDEX_CLOCKS[of], some, self._present(of))
         return updates
 
     def _take(self, clock: TimerClock, until: int, most: int) -> list[Timer]:

@@ -23,6 +23,7 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.topology.time import NO_TIME, TimeSpec
 from anchorbolt.util.times import are_instants, instant_ms
+from anchorbolt.windows.keyed import BaseWindowBolt
 
 if TYPE_CHECKING:
     from anchorbolt.tracking.task_tracker import TaskTracker
@@ -61,7 +62,6 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         self._clock = 0  # of the wave
         self._seen: dict[tuple[str, str], int] = {}  # the largest event times of the wave, by stream
         self._key_fields = key_fields
-        self._keys_of_batch = getattr(bolt, "keys_of_batch", None)  # of a bolt of windows
         self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
         self._is_initialised = False
         super().__init__(
@@ -90,8 +90,8 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
             self._note_event_times(batch, self._time.event_time)
         if self.takes_blocks:
             return  # the methods that take columns fetch what they need
-        if self._keys_of_batch is not None:
-            self._state.prefetch(self._keys_of_batch(batch))
+        if isinstance(self._bolt, BaseWindowBolt):
+            self._bolt.prefetch(batch)
             return
         if self._own_keys:
             self._state.prefetch(self._keys(batch))
