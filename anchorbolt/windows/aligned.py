@@ -71,7 +71,7 @@ class AlignedWindows:
 
     def add(self, key: Any, at: int, tup: Tuple) -> None:
         """Add a tuple to the windows that contain a point in time."""
-        opened, add = self._open, self._aggregate.add
+        opened, add, present = self._open, self._aggregate.add, self._timers.watermark
         for start in (at - at % self._pane_ms,) if self._is_single else self._window.starts(at):
             place = key, start
             value = opened.get(place, _ABSENT)
@@ -79,8 +79,8 @@ class AlignedWindows:
                 self._read([place])
                 value = opened[place]
             opened[place] = add(self._begin(place) if value is _NEW else value, tup)
-            if self._clock == "event":
-                self._reopen(place)
+            if present is not None and start + self._pane_ms <= present:
+                self._reopen(place, present)
 
     def flush(self) -> None:
         """Put the values that have changed into the state."""
@@ -140,13 +140,11 @@ class AlignedWindows:
         self._set_timers(key, starts)
         return self._aggregate.create()
 
-    def _reopen(self, place: _Place) -> None:
+    def _reopen(self, place: _Place, present: int) -> None:
         """Let windows that were closed be closed again, because of a late tuple."""
         key, start = place
-        present = self._timers.watermark
-        if present is not None and start + self._pane_ms <= present:
-            starts: Iterable[int] = self._window.starts(start) if self._has_panes else (start,)
-            self._set_timers(key, (each for each in starts if each + self._window.length_ms <= present))
+        starts: Iterable[int] = self._window.starts(start) if self._has_panes else (start,)
+        self._set_timers(key, (each for each in starts if each + self._window.length_ms <= present))
 
     def _set_timers(self, key: Any, starts: Iterable[int]) -> None:
         for start in starts:
