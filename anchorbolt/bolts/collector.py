@@ -26,7 +26,7 @@ Flush = Callable[[str, Buffer], int]
 CheckRow = Callable[[str, Any], None]
 """Raises the error that sending a row of a stream would raise."""
 
-Anchors = Tuple | bytes | Sequence[Tuple | bytes] | None
+Anchors = Tuple | bytes | Timer | Sequence[Tuple | bytes | Timer] | None
 """The anchors of an emit: tuples, or their handles."""
 
 
