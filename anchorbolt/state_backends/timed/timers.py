@@ -184,7 +184,7 @@ class Timers(Generic[K]):
         while items := self._index.take(_INDEX_CLOCKS[clock], until, most - len(taken)) if len(taken) < most else ():
             records = [_RECORD_TAG + item.key for item in items]
             for record, item, stored in zip(records, items, self._stored(records), strict=True):
-                if stored is None or (stored.clock, stored.indexed) != (clock, item.due):
+                if stored is None or (stored.clock, stored.indexed) != (clock, item.due) or record in self._firing:
                     continue  # it was cancelled, or is in the index again
                 self._known[record] = stored._replace(indexed=_NOT_INDEXED)
                 if stored.at == item.due:
