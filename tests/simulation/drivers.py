@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
@@ -75,8 +76,10 @@ def _plan(world: World, name: str) -> ExecutionPlan:
     scenario, broker = world.scenario, world.broker
     if broker is None:
         topology = simulated_topology(scenario)
-        return ExecutionPlan(topology, {}, _SETTINGS, world.store, name, locations=SimulatedLocations(world))
+        settings = replace(_SETTINGS, timers_per_wave=max(1, scenario.timers_per_wave))
+        return ExecutionPlan(topology, {}, settings, world.store, name, locations=SimulatedLocations(world))
     settings = settings_of(
+        timers_per_wave=max(1, scenario.timers_per_wave),
         message_timeout_secs=TIMEOUT_SECS,
         max_spout_pending=scenario.max_pending,
         fail_policy="exclude" if scenario.excludes else "commit",

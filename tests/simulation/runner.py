@@ -210,7 +210,8 @@ class SimulatedRunner(TaskRunner):
             self._hosted = WorkerSpouts(self._fleet)  # type: ignore[arg-type]
             new_host = self._hosted.new_host
         self.clock = world.clock
-        self.spouts = None if world.broker is None else DriverSpouts(plan, world.clock, new_host)
+        has_spouts = world.broker is not None or world.scenario.is_timed
+        self.spouts = DriverSpouts(plan, world.clock, new_host, world.clock) if has_spouts else None
         self.processing = None
         self.sources = () if self.spouts is None else self.spouts.sources
 
@@ -221,6 +222,7 @@ class SimulatedRunner(TaskRunner):
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         self.world.tries.begun(self.world.process, current)
+        self.world.invariants.begun(current)
         if self._fleet is not None:
             intakes: Mapping[TaskKey, int] = {}
             if self._hosted is not None and self.spouts is not None and self.spouts.rich is not None:
