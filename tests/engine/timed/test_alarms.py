@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.times import BoltTimes, NextDue
+from anchorbolt.checkpoint.times import BoltTimes
 from anchorbolt.engine.sources.driver_spouts import Alarms
+from anchorbolt.state_backends.timed.entries import NextDue
 from anchorbolt.topology.time import NO_TIME
 
 
