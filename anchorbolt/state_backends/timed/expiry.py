@@ -167,7 +167,7 @@ class Expiry:
             else:
                 items.append(Item(indexed, data))
             dues[key] = due = Due(at, indexed)
-            if old is None or old.at <= now:
+            if old is None or not now < old.at <= at:  # else the heap has a time that is early enough
                 self._push(key, due)
             stored.append(_HEADER.pack(DUE_TAG, at, indexed) + value)
         self._index.add(IndexClock.EXPIRY, items, now)

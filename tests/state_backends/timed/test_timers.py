@@ -1,29 +1,8 @@
-"""What timers do in cases that random calls seldom meet."""
+"""Timers in cases that random calls seldom meet."""
 
-from typing import Any
+import pytest
 
-from anchorbolt.state_backends import KeyValueState
-from anchorbolt.state_backends.contract import Fence
-from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.state import AttemptScope
-
-
-class Waves:
-    """A state with timers whose waves all commit."""
-
-    def __init__(self) -> None:
-        self.state: KeyValueState[Any, Any] = KeyValueState(MemoryStateProvider().open("t:count-0"))
-        self.timers = self.state.timed.timers
-        self.txid = -1
-
-    def begin(self, clock: int) -> None:
-        before = (self.txid, f"{self.txid:032x}") if self.txid >= 0 else (-1, "")
-        self.txid += 1
-        self.state.begin(AttemptScope(Fence(1, self.txid + 1), self.txid, f"{self.txid:032x}", *before, clock))
-
-    def commit(self) -> None:
-        self.state.prepare_commit(self.txid)
-        self.state.commit(self.txid)
+from tests.state_backends.timed.waves import Waves
 
 
 def test_a_timer_that_was_cancelled_and_set_to_the_same_time_counts_once_in_the_limit_of_a_wave() -> None:
@@ -37,4 +16,68 @@ def test_a_timer_that_was_cancelled_and_set_to_the_same_time_counts_once_in_the_
         waves.commit()
     waves.begin(20)
     waves.timers.set("b", at=11)
-    assert [(timer.key, timer.at) for timer in waves.state.timed.take_due(2)] == [("a", 10), ("b", 11)]
+    assert waves.fire(2) == [("a", "", 10), ("b", "", 11)]
+
+
+@pytest.mark.parametrize("opens", [False, True])
+def test_a_timer_fires_once_at_its_time_wherever_it_was_moved(opens: bool) -> None:
+    waves = Waves()
+
+    def begin(clock: int) -> None:
+        if opens:
+            waves.open()
+        waves.begin(clock, clock)
+
+    for clock, at in ((0, 10), (1, 40), (2, 20), (3, 30)):
+        begin(clock)
+        waves.timers.set("a", at=at)
+        assert waves.fire() == []
+        waves.commit()
+    for clock in (10, 20, 29):
+        begin(clock)
+        assert waves.fire() == []
+        waves.commit()
+    begin(30)
+    assert waves.timers.get("a") == 30
+    assert waves.fire() == [("a", "", 30)]
+    waves.commit()
+    begin(50)
+    assert waves.timers.get("a") is None
+    assert waves.fire() == []
+    waves.commit()
+    assert waves.stored() == {}
+
+
+def test_a_timer_by_another_clock_replaces_the_first() -> None:
+    waves = Waves()
+    waves.begin(0, 0)
+    waves.timers.set("a", at=10, clock="event")
+    waves.commit()
+    waves.begin(0, 0)
+    waves.timers.set("a", at=20)
+    waves.commit()
+    waves.begin(15, 15)
+    assert waves.fire() == []
+    waves.commit()
+    waves.begin(20, 15)
+    assert waves.fire() == [("a", "", 20)]
+
+
+def test_a_wave_whose_only_change_is_a_timer_is_forgotten_when_it_fails() -> None:
+    waves = Waves()
+    waves.begin(0)
+    waves.timers.set("a", at=10)
+    waves.begin(0)  # without a commit or a rollback
+    assert waves.timers.get("a") is None
+    waves.commit()
+    assert waves.stored() == {}
+    waves.begin(0)
+    waves.timers.set("b", at=5)
+    waves.commit()
+    waves.begin(5)
+    assert waves.fire() == [("b", "", 5)]
+    waves.begin(5)
+    assert waves.fire() == [("b", "", 5)]
+    waves.commit()
+    waves.begin(5)
+    assert waves.fire() == []
