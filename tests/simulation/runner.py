@@ -33,8 +33,6 @@ from tests.simulation.violation import Violation
 from tests.simulation.workers import FeedTask, SimulatedFleet
 from tests.simulation.world import World
 
-CACHE_ENTRIES = 4
-"""Of all states of a worker together."""
 _TASK_FAILURES = 4
 
 Work = Callable[[InstanceRegistry], Iterable[Envelope]]
@@ -171,8 +169,9 @@ class TaskRunner:
         states = [instance.bolt._state for instance in kept if isinstance(instance.bolt, StatefulBoltExecutor)]
         cached = sum(state.clean_entries for state in states if isinstance(state, KeyValueState))
         has_failed = any(not instance.attempt for instance in kept)
-        if cached > CACHE_ENTRIES and not has_failed:
-            self.world.break_off(Violation(f"a worker caches {cached} entries, and may cache {CACHE_ENTRIES}"))
+        most = self.world.scenario.cache_entries
+        if cached > most and not has_failed:
+            self.world.break_off(Violation(f"a worker caches {cached} entries, and may cache {most}"))
 
     def worker(self) -> int:
         """Choose a worker that has no task."""

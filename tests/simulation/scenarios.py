@@ -23,6 +23,7 @@ VECTORISED_SEEDS = range(1 << 17, 1 << 19)
 TIMED_SEEDS = range(5 << 17, 7 << 17)
 """Seeds with a bolt that has timers, TTLs and event time. None of them has a transactional topology."""
 _LIMITS = (1, 3, 100, 100)
+CACHE_ENTRIES, _LARGE_CACHE = 4, 40
 
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
 """The seeds whose topology has a rich spout."""
@@ -100,6 +101,11 @@ class Scenario:
     def is_timed(self) -> bool:
         """Whether there is a bolt with timers, TTLs and event time."""
         return self.timers_per_wave > 0
+
+    @property
+    def cache_entries(self) -> int:
+        """How many entries all states of a worker cache together. More of them expire in a larger cache."""
+        return _LARGE_CACHE if self.is_timed and not self.is_limited else CACHE_ENTRIES
 
     @property
     def is_limited(self) -> bool:

@@ -112,7 +112,7 @@ class TimedModel:
         if total % 7 == 3:
             now.entries.pop(NUMBER + word, None)
         else:
-            ttl = {5: None, 6: SHORT_TTL_MS}.get(total % 7, TTL_MS)
+            ttl = {5: None, 2: SHORT_TTL_MS}.get(total % 7, TTL_MS)
             now.entries[NUMBER + word] = Entry(number, None if ttl is None else now.clock + ttl)
         if total % 6 == 4:
             now.timers.pop((word, AFTER), None)

@@ -101,7 +101,7 @@ class Timed(BaseStatefulBolt[KeyValueState[str, int]]):
         if total % 7 == 3:
             self.state.delete(NUMBER + word)
         else:
-            ttl = {5: "never", 6: timedelta(milliseconds=SHORT_TTL_MS)}.get(total % 7)
+            ttl = {5: "never", 2: timedelta(milliseconds=SHORT_TTL_MS)}.get(total % 7)
             self.state.put(NUMBER + word, number, ttl=ttl)  # type: ignore[arg-type]
         if total % 6 == 4:
             self.timers.cancel(word)
