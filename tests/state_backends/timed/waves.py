@@ -6,6 +6,7 @@ from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
+from anchorbolt.state_backends.timed.index import IndexClock
 from anchorbolt.testing.conformance.base import entries
 
 
@@ -55,6 +56,10 @@ class Waves:
         """Return the timers that fire now."""
         taken = self.state.timed.take_due(most)
         return [(timer.key, timer.name, timer.at) for timer in taken if self.timers.fire(timer)]
+
+    def indexed(self) -> int:
+        """Return the number of items in the index of entries that expire."""
+        return self.state.timed._index.size(IndexClock.EXPIRY)
 
     def stored(self) -> dict[bytes, bytes]:
         return entries(self._provider.open("t:count-0"))
