@@ -79,10 +79,12 @@ class Timed(BaseStatefulBolt[KeyValueState[str, int]]):
 
     event_time = "at"
     lag = timedelta(milliseconds=LAG_MS)
-    state_ttl = timedelta(milliseconds=TTL_MS)
 
     def __init__(self, *, at_once: bool) -> None:
         self.delay_ms = same_delay_ms if at_once else delay_ms
+        ttl = timedelta(milliseconds=TTL_MS)
+        self.state_ttl = None if at_once else ttl
+        self.ttl = ttl if at_once else None  # of a put
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
         self.collector = collector
@@ -101,8 +103,8 @@ class Timed(BaseStatefulBolt[KeyValueState[str, int]]):
         if total % 7 == 3:
             self.state.delete(NUMBER + word)
         else:
-            ttl = {5: "never", 2: timedelta(milliseconds=SHORT_TTL_MS)}.get(total % 7)
-            self.state.put(NUMBER + word, number, ttl=ttl)  # type: ignore[arg-type]
+            ttls: dict[int, timedelta | str] = {5: "never", 2: timedelta(milliseconds=SHORT_TTL_MS)}
+            self.state.put(NUMBER + word, number, ttl=ttls.get(total % 7, self.ttl))
         if total % 6 == 4:
             self.timers.cancel(word)
         else:
@@ -121,7 +123,7 @@ class Timed(BaseStatefulBolt[KeyValueState[str, int]]):
         if fired % 4 == 1:
             self.timers.cancel(word, BY_EVENT)
         if fired % 5 == 2:
-            self.state.put(NUMBER + word, number + 10)
+            self.state.put(NUMBER + word, number + 10, ttl=self.ttl)
 
     def _count(self, key: str) -> int:
         number = self.state.get(key, 0) + 1

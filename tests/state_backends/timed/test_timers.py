@@ -63,10 +63,13 @@ def test_a_timer_by_another_clock_replaces_the_first() -> None:
     assert waves.fire() == [("a", "", 20)]
 
 
-def test_a_wave_whose_only_change_is_a_timer_is_forgotten_when_it_fails() -> None:
+@pytest.mark.parametrize("fires", [False, True])
+def test_a_wave_whose_only_change_is_a_timer_is_forgotten_when_it_fails(fires: bool) -> None:
     waves = Waves()
     waves.begin(0)
     waves.timers.set("a", at=10)
+    if fires:
+        assert waves.fire() == []
     waves.begin(0)  # without a commit or a rollback
     assert waves.timers.get("a") is None
     waves.commit()
