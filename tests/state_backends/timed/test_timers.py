@@ -84,3 +84,37 @@ def test_a_wave_whose_only_change_is_a_timer_is_forgotten_when_it_fails(fires: b
     waves.commit()
     waves.begin(5)
     assert waves.fire() == []
+
+
+def test_a_timer_that_is_set_while_timers_fire_fires_at_its_new_time_only() -> None:
+    waves = Waves()
+    waves.begin(0)
+    waves.timers.set("a", at=10)
+    waves.timers.set("b", at=11)
+    waves.commit()
+    waves.begin(20)
+    first, second = waves.state.timed.take_due(100)
+    assert waves.timers.fire(first)
+    waves.timers.set("b", at=30)
+    assert not waves.timers.fire(second)
+    waves.commit()
+    waves.begin(29)
+    assert waves.fire() == []
+    waves.commit()
+    waves.begin(30)
+    assert waves.fire() == [("b", "", 30)]
+
+
+def test_timers_fire_in_the_order_of_time_and_key_whatever_their_names_and_former_times() -> None:
+    waves = Waves()
+    waves.begin(0)
+    waves.timers.set("b", at=10)
+    waves.timers.set("a", at=10, name="z")
+    waves.timers.set("c", at=5)
+    waves.timers.set("d", at=20)
+    waves.commit()
+    waves.begin(1)
+    waves.timers.set("c", at=15)
+    waves.commit()
+    waves.begin(20)
+    assert waves.fire() == [("a", "z", 10), ("b", "", 10), ("c", "", 15), ("d", "", 20)]
