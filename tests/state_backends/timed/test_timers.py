@@ -118,3 +118,18 @@ def test_timers_fire_in_the_order_of_time_and_key_whatever_their_names_and_forme
     waves.commit()
     waves.begin(20)
     assert waves.fire() == [("a", "z", 10), ("b", "", 10), ("c", "", 15), ("d", "", 20)]
+
+
+def test_timers_of_both_clocks_share_the_limit_of_a_wave() -> None:
+    waves = Waves()
+    waves.begin(0, 0)
+    waves.timers.set("a", at=10)
+    for key, at in (("b", 1), ("c", 2), ("d", 3)):
+        waves.timers.set(key, at=at, clock="event")
+    waves.commit()
+    fired = []
+    for _ in range(3):
+        waves.begin(10, 10)
+        fired.append(waves.fire(2))
+        waves.commit()
+    assert fired == [[("a", "", 10), ("b", "", 1)], [("c", "", 2), ("d", "", 3)], []]
