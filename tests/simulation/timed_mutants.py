@@ -147,10 +147,6 @@ timers fire after the state is staged
     engine.task.bolt_task.finish:
     for _ in instance.bolt.fire(): ...
     <-> instance.bolt.handle(CheckpointTuple(self._round.txid, Action.PREPARE))
-what timers emit is not sent
-    engine.task.bolt_task.finish:
-    for _ in instance.bolt.fire(): ...
-    -> for _ in instance.bolt.fire(): instance.emitter.take()
 
 # The wave's clock, and when a wave is caused.
 the clock of a wave goes back
