@@ -29,6 +29,8 @@ an entry that is refreshed is indexed in each wave
     state_backends.timed.expiry.sealed: old is not None and old.indexed <= indexed -> False
 a refreshed entry does not keep the time of its item
     state_backends.timed.expiry.sealed: indexed = old.indexed -> pass
+an entry that is put with a shorter TTL is read from the cache until its former time
+    state_backends.timed.expiry.sealed: not now < old.at <= at -> old.at <= now
 an entry that is put with a shorter TTL is not indexed again
     state_backends.timed.expiry.sealed: old is not None and old.indexed <= indexed -> old is not None
 an entry that is put without a TTL keeps its old one
