@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
@@ -20,7 +21,8 @@ from anchorbolt.run.preparation import former_ackers
 from tests.simulation.broker import Broker
 from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, SPOUTS, TIMEOUT_SECS
-from tests.simulation.runner import CACHE_ENTRIES, SimulatedRunner
+from tests.simulation.runner import SimulatedRunner
+from tests.simulation.scenarios import CACHE_ENTRIES
 from tests.simulation.topology import simulated_topology
 from tests.simulation.tries import MAX_BATCH_RETRIES
 from tests.simulation.world import World
@@ -34,12 +36,12 @@ class _Settings(Settings):
         """Check nothing: a simulated driver does not wait, so its timeout is 0."""
 
 
-def settings_of(**more: Any) -> Settings:
+def settings_of(*, cache_entries: int = CACHE_ENTRIES, **more: Any) -> Settings:
     return _Settings(
         checkpoint_location=CHECKPOINT,
         max_batch_retries=MAX_BATCH_RETRIES,
         buffer_tuples=3,
-        cache_entries=CACHE_ENTRIES,
+        cache_entries=cache_entries,
         pending_entries=2,
         **more,
     )
@@ -75,8 +77,14 @@ def _plan(world: World, name: str) -> ExecutionPlan:
     scenario, broker = world.scenario, world.broker
     if broker is None:
         topology = simulated_topology(scenario)
-        return ExecutionPlan(topology, {}, _SETTINGS, world.store, name, locations=SimulatedLocations(world))
+        settings = _SETTINGS
+        if scenario.is_timed:
+            timers = scenario.timers_per_wave
+            settings = replace(settings, timers_per_wave=timers, cache_entries=scenario.cache_entries)
+        return ExecutionPlan(topology, {}, settings, world.store, name, locations=SimulatedLocations(world))
     settings = settings_of(
+        timers_per_wave=max(1, scenario.timers_per_wave),
+        cache_entries=scenario.cache_entries,
         message_timeout_secs=TIMEOUT_SECS,
         max_spout_pending=scenario.max_pending,
         fail_policy="exclude" if scenario.excludes else "commit",

@@ -9,11 +9,13 @@ import pyarrow as pa
 from anchorbolt.bolts.parquet_folder import COLUMNS
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import STATE_KEY
+from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.memory import _Namespace
+from tests.simulation.timed_invariants import TimedInvariants
 from tests.simulation.topology import NAME, OUT, SIZE, Expected
 from tests.simulation.violation import Violation
 
@@ -42,6 +44,8 @@ class Invariants:
         self._decided: dict[int, DecisionRecord] = {}
         self._batches: dict[int, int] = {}  # by transaction: the last batch of the stream spout up to it
         self._parsed: dict[str, tuple[bytes, list[tuple[str, int, int]]]] = {}
+        self._is_batch_a_wave = reliability is None and not world.scenario.is_timed
+        self._timed = TimedInvariants(world, NAME) if world.scenario.is_timed else None
 
     def before(self, namespace: str, fence: Fence | None) -> _Namespace:
         """Note what has to be known of a namespace before a call: its entries, if they must not change."""
@@ -61,6 +65,14 @@ class Invariants:
             self._committed(namespace, store, before)
         if namespace == CHECKPOINT_NAMESPACE and call == "write" and not refused:
             self._recorded()
+
+    def begun(self, current: Round) -> None:
+        """Check the clock of a round."""
+        if self._timed is not None:
+            try:
+                self._timed.begun(current)
+            except Violation as violation:
+                self._world.break_off(violation)
 
     def acknowledged(self, batch: int) -> None:
         """Check that a batch that the source was told to be done with is committed."""
@@ -85,6 +97,8 @@ class Invariants:
         self.nothing_staged()
         if self._reliability is not None:
             self._reliability.at_the_end(record)
+        if self._timed is not None:
+            self._timed.at_the_end(record, self._batch_of)
 
     def nothing_staged(self) -> None:
         """Check that no namespace keeps an attempt of a wave that is over."""
@@ -143,18 +157,22 @@ class Invariants:
     def _check_batch(self, record: DecisionRecord) -> None:
         """A wave has the next batch of the stream spout; with rich spouts, perhaps none."""
         before = self._batches.get(record.txid - 1, -1)
-        possible = [record.txid] if self._reliability is None else [before, before + 1]
+        possible = [record.txid] if self._is_batch_a_wave else [before, before + 1]
+        if self._world.regressed:
+            self._batches.pop(record.txid, None)  # another wave may have this number now
         if record.batch_id not in possible or self._batches.setdefault(record.txid, record.batch_id) != record.batch_id:
             raise Violation(f"transaction {record.txid} was recorded for batch {record.batch_id}, after {before}")
         if self._reliability is not None:
             self._reliability.decided(record)
+        if self._timed is not None:
+            self._timed.decided(record)
 
     def _last_batch(self, txid: int) -> int:
-        return txid if self._reliability is None else self._batches.get(txid, -1)
+        return txid if self._is_batch_a_wave else self._batches.get(txid, -1)
 
     def _batch_of(self, txid: int) -> int | None:
         """Return the batch that a transaction processed."""
-        if self._reliability is None:
+        if self._is_batch_a_wave:
             return txid
         batch = self._batches[txid]
         return None if batch == self._batches.get(txid - 1, -1) else batch
@@ -173,6 +191,8 @@ class Invariants:
             raise Violation(f"after txid {record.txid} the counts are {counts}")
         if self._reliability is not None:
             self._reliability.wave_committed()
+        if self._timed is not None:
+            self._timed.committed(record, self._batch_of)
         marks = {word: mark for word, (_, mark) in _decoded(self._store(f"{NAME}:remember-0")).items()}
         if marks.keys() != counts.keys():
             raise Violation(f"after txid {record.txid} the words remembered are {sorted(marks)}")

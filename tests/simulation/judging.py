@@ -32,6 +32,8 @@ _MODEL_TESTS = (
     "tests/state_backends/test_read_positions.py",
     "tests/checkpoint",
     "tests/engine/task/test_bolt_task.py",
+    "tests/state_backends/timed",
+    "tests/engine/timed",
     "tests/engine/task/test_chained_tasks.py",
     "tests/engine/plan/test_wiring.py",
     "tests/topology/test_chained_bolts.py",

@@ -18,9 +18,11 @@ from tests.simulation.scenarios import (
     COMMIT_TASK_SEEDS,
     HOSTED_SEEDS,
     RELIABLE_SEEDS,
+    TIMED_SEEDS,
     TRANSACTIONAL_SEEDS,
     WORKER_SEEDS,
 )
+from tests.simulation.timed_mutants import TIMED_MUTANTS
 from tests.simulation.transactional.mutants import BATCH_MUTANTS
 from tests.simulation.worker_mutants import WORKER_MUTANTS
 
@@ -282,5 +284,6 @@ MUTANTS = [
     *_mutants(WORKER_MUTANTS, WORKER_SEEDS[: 2 * SEEDS]),
     *_mutants(HOSTED_MUTANTS, HOSTED_SEEDS[: 2 * SEEDS]),
     *_mutants(CHAIN_MUTANTS, CHAIN_SEEDS[: 2 * SEEDS]),
+    *_mutants(TIMED_MUTANTS, TIMED_SEEDS[: 2 * SEEDS]),
     *_mutants(PLAYED_MUTANTS, ()),
 ]

@@ -33,8 +33,6 @@ from tests.simulation.violation import Violation
 from tests.simulation.workers import FeedTask, SimulatedFleet
 from tests.simulation.world import World
 
-CACHE_ENTRIES = 4
-"""Of all states of a worker together."""
 _TASK_FAILURES = 4
 
 Work = Callable[[InstanceRegistry], Iterable[Envelope]]
@@ -171,8 +169,9 @@ class TaskRunner:
         states = [instance.bolt._state for instance in kept if isinstance(instance.bolt, StatefulBoltExecutor)]
         cached = sum(state.clean_entries for state in states if isinstance(state, KeyValueState))
         has_failed = any(not instance.attempt for instance in kept)
-        if cached > CACHE_ENTRIES and not has_failed:
-            self.world.break_off(Violation(f"a worker caches {cached} entries, and may cache {CACHE_ENTRIES}"))
+        most = self.world.scenario.cache_entries
+        if cached > most and not has_failed:
+            self.world.break_off(Violation(f"a worker caches {cached} entries, and may cache {most}"))
 
     def worker(self) -> int:
         """Choose a worker that has no task."""
@@ -210,7 +209,8 @@ class SimulatedRunner(TaskRunner):
             self._hosted = WorkerSpouts(self._fleet)  # type: ignore[arg-type]
             new_host = self._hosted.new_host
         self.clock = world.clock
-        self.spouts = None if world.broker is None else DriverSpouts(plan, world.clock, new_host)
+        has_spouts = world.broker is not None or world.scenario.is_timed
+        self.spouts = DriverSpouts(plan, world.clock, new_host, world.clock) if has_spouts else None
         self.processing = None
         self.sources = () if self.spouts is None else self.spouts.sources
 
@@ -221,6 +221,7 @@ class SimulatedRunner(TaskRunner):
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         self.world.tries.begun(self.world.process, current)
+        self.world.invariants.begun(current)
         if self._fleet is not None:
             intakes: Mapping[TaskKey, int] = {}
             if self._hosted is not None and self.spouts is not None and self.spouts.rich is not None:

@@ -20,6 +20,10 @@ _MIXES = 8
 _WITH_LOSSES = 3  # of the variants of a stream spout
 VECTORISED_SEEDS = range(1 << 17, 1 << 19)
 """Seeds with vectorised bolts: in seven of eight blocks, one or more of the bolts that take lines."""
+TIMED_SEEDS = range(5 << 17, 7 << 17)
+"""Seeds with a bolt that has timers, TTLs and event time. None of them has a transactional topology."""
+_LIMITS = (1, 3, 100, 100)
+CACHE_ENTRIES, _LARGE_CACHE = 4, 40
 
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
 """The seeds whose topology has a rich spout."""
@@ -86,11 +90,27 @@ class Scenario:
     hosts_spouts: bool = False  # whether they have the rich spouts
     vectorised: frozenset[str] = frozenset()  # the vectorised bolts among those that take lines
     chains: bool = False  # whether some bolts are chained
+    timers_per_wave: int = 0  # of a task; 0 for a topology without time
 
     @property
     def may_fail_for_good(self) -> bool:
         """Whether a bolt may fail a wave more often than a driver tries it."""
         return self.keeps_letters or self.is_transactional
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether there is a bolt with timers, TTLs and event time."""
+        return self.timers_per_wave > 0
+
+    @property
+    def cache_entries(self) -> int:
+        """How many entries all states of a worker cache together. More of them expire in a larger cache."""
+        return _LARGE_CACHE if self.is_timed and not self.is_limited else CACHE_ENTRIES
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether more timers may be due than fire in one wave."""
+        return self.timers_per_wave < max(_LIMITS)
 
     @property
     def is_stable(self) -> bool:
@@ -112,18 +132,24 @@ def scenario_of(choices: Choices) -> Scenario:
     number, kind = divmod(variant, _SCENARIOS)
     workers = 2 + number % 2 if block == _WITH_WORKERS else 0
     in_tasks = number in _COMMIT_TASKS
-    if kind == _TRANSACTIONAL:
+    timers = _LIMITS[seed // _SCENARIOS % len(_LIMITS)] if seed in TIMED_SEEDS else 0
+    if kind == _TRANSACTIONAL and not timers:
         return Scenario(
             has_stream=False, is_transactional=True, commits_in_tasks=in_tasks, workers=workers, chains=chains
         )
     if kind != _RELIABLE:
         loses = number % _VARIANTS == _WITH_LOSSES
         return Scenario(
-            commits_in_tasks=in_tasks, loses_executors=loses, workers=workers, vectorised=vectorised, chains=chains
+            commits_in_tasks=in_tasks,
+            loses_executors=loses,
+            workers=workers,
+            vectorised=vectorised,
+            chains=chains,
+            timers_per_wave=timers,
         )
     return Scenario(
         commits_in_tasks=in_tasks,
-        has_stream=choices.pick(5) == 1,
+        has_stream=choices.pick(5) == 1 or timers > 0,
         is_reliable=True,
         ids=(Ids.NUMBERS, Ids.MIXED, Ids.UNSTABLE)[choices.pick(3)],
         excludes=choices.pick(3) != 1,
@@ -137,4 +163,5 @@ def scenario_of(choices: Choices) -> Scenario:
         hosts_spouts=workers > 0 and number % _HOSTED == 0,
         vectorised=vectorised,
         chains=chains,
+        timers_per_wave=timers,
     )

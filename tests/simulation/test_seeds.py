@@ -8,7 +8,15 @@ import sys
 import pytest
 
 from tests.simulation.choices import Choices
-from tests.simulation.scenarios import RELIABLE_SEEDS, VECTORISED_SEEDS, WORKER_SEEDS, Fate, Ids, scenario_of
+from tests.simulation.scenarios import (
+    RELIABLE_SEEDS,
+    TIMED_SEEDS,
+    VECTORISED_SEEDS,
+    WORKER_SEEDS,
+    Fate,
+    Ids,
+    scenario_of,
+)
 from tests.simulation.simulate import Outcome, failures_among, run_choices, run_seed, run_seeds, shrink
 
 SEEDS = int(os.environ.get("ANCHORBOLT_SEEDS", "10000"))
@@ -29,6 +37,7 @@ def report(outcome: Outcome) -> str:
     [
         (FIRST, 400),
         (VECTORISED_SEEDS.start + 128, 100),
+        (TIMED_SEEDS.start, 128),
         *(pytest.param(first, CHUNK, marks=pytest.mark.thorough) for first in range(FIRST, FIRST + SEEDS, CHUNK)),
     ],
 )
@@ -51,7 +60,7 @@ def test_seeds_run_on_all_cores_at_once() -> None:
 
 
 def test_a_seed_replays_step_by_step() -> None:
-    for seed in (*range(20), *RELIABLE_SEEDS[5:15], *WORKER_SEEDS[:8]):
+    for seed in (*range(20), *RELIABLE_SEEDS[5:15], *WORKER_SEEDS[:8], *TIMED_SEEDS[:8]):
         first, second = run_seed(seed, traced=True), run_seed(seed, traced=True)
         assert first.trace == second.trace
         replayed = run_choices(first.choices, traced=True)

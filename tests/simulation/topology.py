@@ -3,9 +3,9 @@
 Lines go to two splitters, their words to two counters and to one bolt that remembers the highest mark of each; what the
 counters emit goes to two tasks of a Parquet sink. So there are a plain bolt, two stateful ones fed by one stream, a
 sink behind them, and several tasks of each kind; in some scenarios, some of the bolts are vectorised. In some a relay
-is chained to the splitters, and the sink to the counters. Every execution of a splitter marks its words with numbers of
-its own, ever higher ones, and the highest is kept: state and rows that stem from different attempts of it can be told
-apart.
+is chained to the splitters, and the sink to the counters. In some there is a bolt with timers, TTLs and event time, see
+`timed_topology`. Every execution of a splitter marks its words with numbers of its own, ever higher ones, and the
+highest is kept: state and rows that stem from different attempts of it can be told apart.
 
 With a reliable spout the topology has the part that `reliable_topology` describes, beside this one or in its place.
 """
@@ -39,6 +39,7 @@ from anchorbolt.topology import Topology, TopologyBuilder
 from tests.simulation.choices import Choices
 from tests.simulation.reliable_topology import Relay, add_reliable_part
 from tests.simulation.scenarios import Scenario
+from tests.simulation.timed_topology import add_timed_part, stamped, words_of
 
 NAME = "simulated"
 OUT = "sim://out"
@@ -58,7 +59,7 @@ def restart_marks() -> None:
 
 class Split(BaseBasicBolt):
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
-        for word in tup["line"].split():
+        for word in words_of(tup["line"]):
             collector.emit((word, next(_marks)))
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -103,7 +104,7 @@ class Count(Remember):
 
 class ArrowSplit(BaseArrowBolt):
     def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
-        words = [(line, word) for line, text in enumerate(batch["line"].to_pylist()) for word in text.split()]
+        words = [(line, word) for line, text in enumerate(batch["line"].to_pylist()) for word in words_of(text)]
         columns = [[word for _, word in words], [next(_marks) for _ in words]]
         collector.emit_batch(columns, parents=[line for line, _ in words])
 
@@ -153,8 +154,11 @@ def simulated_topology(
     builder = TopologyBuilder()
     if scenario.has_stream:
         # Where a driver runs spouts itself, it would run a feeder spout, too.
-        lines = StreamSpout(_no_source, ["line"]) if scenario.is_reliable else FeederSpout(["line"])
+        runs_spouts = scenario.is_reliable or scenario.is_timed
+        lines = StreamSpout(_no_source, ["line"]) if runs_spouts else FeederSpout(["line"])
         _add_lines(builder, lines, scenario.vectorised, chains=scenario.chains)
+    if scenario.is_timed:
+        add_timed_part(builder, at_once=not scenario.is_limited, chains=scenario.chains)
     if scenario.is_reliable:
         add_reliable_part(builder, scenario, spouts, parts_tasks=parts_tasks, has_audit=has_audit)
     return builder.create_topology(NAME)
@@ -192,11 +196,20 @@ def batches_of_lines(choices: Choices) -> list[list[str]]:
     ]
 
 
+def batches_with_times(choices: Choices) -> list[list[str]]:
+    """Return the input of a stream spout whose lines have event times, some of them late."""
+    batches = batches_of_lines(choices)
+    return [
+        [stamped(line, 10 + 8 * number + (8, 0, 4, 12)[choices.pick(4)]) for line in batch]
+        for number, batch in enumerate([*batches, *batches_of_lines(choices)])
+    ]
+
+
 class Expected:
     """What the topology has to come to over these batches of lines; batch n is transaction n."""
 
     def __init__(self, batches: Sequence[Sequence[str]]) -> None:
-        self.words = [Counter(word for line in batch for word in line.split()) for batch in batches]
+        self.words = [Counter(word for line in batch for word in words_of(line)) for batch in batches]
         self._counts: list[Counter[str]] = [Counter()]
         for words in self.words:
             self._counts.append(self._counts[-1] + words)

@@ -16,7 +16,7 @@ from tests.simulation.invariants import Invariants
 from tests.simulation.scenarios import Scenario
 from tests.simulation.schedule import Schedule
 from tests.simulation.store import SimulatedProvider, Snapshot
-from tests.simulation.topology import Expected, batches_of_lines
+from tests.simulation.topology import Expected, batches_of_lines, batches_with_times
 from tests.simulation.tries import Tries
 from tests.simulation.violation import Violation
 
@@ -52,7 +52,9 @@ class World:
         self.files: dict[str, bytes] = {}
         self.scenario = scenario
         self.store.commit_carries_updates = scenario.commits_in_tasks
-        self.batches = batches_of_lines(choices) if self.scenario.has_stream else []
+        self.batches: list[list[str]] = []
+        if self.scenario.has_stream:
+            self.batches = batches_with_times(choices) if self.scenario.is_timed else batches_of_lines(choices)
         self.broker = Broker(self, self.scenario) if self.scenario.is_reliable else None
         self.invariants: Invariants = Invariants(
             self, Expected(self.batches), None if self.broker is None else self.broker.reliability
@@ -72,6 +74,7 @@ class World:
         self._halted = False
         self._looked_again = False
         self.has_ended_well = False  # the last driver
+        self._late_from: int | None = None  # the last driver before the clock stands still, if anything has time
         self.worker: Process | None = None  # that starts threads, on the greenlet of its driver
         self._tasks: dict[Actor, str] = {}  # what an actor that runs a task's attempt runs
 
@@ -105,6 +108,8 @@ class World:
     def is_done(self) -> bool:
         """Whether no driver is needed any more."""
         if self.acknowledged < len(self.batches):
+            return False
+        if self.scenario.is_timed and not self.has_ended_well:
             return False
         return self.broker is None or (self.broker.is_done and self.has_ended_well)
 
@@ -273,6 +278,8 @@ class World:
         if actor.is_main:  # its process ends with it, and its source sees that
             if actor.name.startswith("driver"):
                 self.has_ended_well = not actor.is_killed and failure is None
+                if self.scenario.is_timed and self.has_ended_well:
+                    self._ended_in_time(int(actor.name.removeprefix("driver ")))
             actor.is_killed = True
             self.schedule.end([each for each in self.schedule.actors if each.process.is_of(actor.process)])
             if self.broker is not None:
@@ -284,8 +291,20 @@ class World:
             self.tries.given_up(actor.process)
         self._halted = halts(self, actor.name, failure)
 
+    def _ended_in_time(self, driver: int) -> None:
+        """Once a driver has no more batches, let all timers become due; another driver must fire them."""
+        if self.acknowledged < len(self.batches):
+            return
+        if self._late_from is None:
+            self._late_from = self.drivers
+            self.pass_time(1000)
+        if driver <= self._late_from:
+            self.has_ended_well = False
+
     def outside(self) -> None:
         """What happens to no process in particular."""
+        if self.scenario.is_timed and self.broker is None and self._late_from is None and self.choices.happens(0.01):
+            self.pass_time((1, 3, 6, 20, -4)[self.choices.pick(5)])
         if self.strikes(0.002):
             self.start_driver()
         if not self.faults_left:

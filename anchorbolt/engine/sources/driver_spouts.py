@@ -142,7 +142,8 @@ class Alarms(Source):
     def poll(self) -> bool:
         if not self._bolts or self._checkpoints is None or self.is_held:
             return False
-        record, now = self._checkpoints.record, int(self._clock() * 1000)
+        record = self._checkpoints.record
+        now = max(record.clock, int(self._clock() * 1000))  # as for the next wave
         return any(bolt in record.times and record.times[bolt].is_due(now) for bolt in self._bolts)
 
     @property

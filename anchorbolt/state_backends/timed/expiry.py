@@ -200,7 +200,7 @@ class Expiry:
                 new.append(key_bytes[place])
             else:
                 indexed = old[1]
-            if old is None or old[0] <= now:
+            if old is None or not now < old[0] <= at:  # else there is a look that is early enough
                 looks.append(key)
             made = headers.get(indexed)
             if made is None:

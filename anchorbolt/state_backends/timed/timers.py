@@ -147,11 +147,11 @@ class Timers(Generic[K]):
 
         Called by the engine, after `flush`.
         """
-        taken: list[Timer] = []
+        taken: list[tuple[int, bytes, str, bytes]] = []
         for clock, until in (("processing", self.now), ("event", self.watermark)):
-            if until is not None and len(taken) < most:
+            if until is not None:
                 taken += self._take(clock, until, most - len(taken))  # type: ignore[arg-type]
-        return taken
+        return [self._firing[record] for *_, record in sorted(taken)]
 
     def fire(self, timer: Timer) -> bool:
         """Return whether a taken timer still fires: an earlier one may have cancelled it. Called by the engine."""
@@ -181,13 +181,14 @@ class Timers(Generic[K]):
             self._index.add(_INDEX_CLOCKS[of], some, self._present(of))
         return updates
 
-    def _take(self, clock: TimerClock, until: int, most: int) -> list[Timer]:
+    def _take(self, clock: TimerClock, until: int, most: int) -> list[tuple[int, bytes, str, bytes]]:
+        """Return the time, the encoded key, the name and the record's key of each timer that fires."""
         taken: list[tuple[int, bytes, str, bytes]] = []
         # Timers that were set to a later time are indexed again first, so that those which are due keep their order.
         while items := self._index.take(_INDEX_CLOCKS[clock], until, most - len(taken)) if len(taken) < most else ():
             records = [_RECORD_TAG + key for _, key in items]
             for record, (item_due, item_key), stored in zip(records, items, self._stored(records), strict=True):
-                if stored is None or (stored.clock, stored.indexed) != (clock, item_due):
+                if stored is None or (stored.clock, stored.indexed) != (clock, item_due) or record in self._firing:
                     continue  # it was cancelled, or is in the index again
                 self._known[record] = stored._replace(indexed=_NOT_INDEXED)
                 if stored.at == item_due:
@@ -198,7 +199,7 @@ class Timers(Generic[K]):
                 else:
                     self._changed[record] = clock, stored.at
             self._updates = self.flush()
-        return [self._firing[record] for *_, record in sorted(taken)]
+        return taken
 
     def _present(self, clock: TimerClock) -> int | None:
         return self.now if clock == "processing" else self.watermark

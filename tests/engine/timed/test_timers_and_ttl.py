@@ -1,6 +1,8 @@
 """Entries that expire and timers of stateful bolts, by a clock that the tests move."""
 
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +10,12 @@ import pytest
 from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import BoltError, ConfigError, TopologyError, UnsupportedValue
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
+from anchorbolt.testing.conformance.base import entries
 from anchorbolt.topology import Topology
 from tests.engine.jobs import Committed, Fields, chain
+from tests.support.stores import settings_of
 
 DEADLINE_S = 30
 
@@ -265,6 +270,22 @@ def test_the_ttl_of_a_put_comes_before_that_of_the_bolt_and_this_before_that_of_
     assert expiring("never", None, 4) is None
     assert expiring("3 s", "never", 4) is None
     assert expiring(None, None, None) is None
+
+
+def test_a_run_sweeps_entries_that_it_has_never_read(tmp_path: Path) -> None:
+    clock = ManualClock()
+    cluster = LocalCluster(clock=clock)
+    conf = {name.replace(".", "_"): value for name, value in settings_of(tmp_path).items()}
+    run = Run(Puts(), cluster, **conf)
+    run.feed(("a", "1 s"))
+    run.stop()
+    clock.advance(60)
+    run = Run(Puts(), cluster, **conf)
+    run.feed(("b", None))
+    run.feed(("c", None))
+    run.stop()
+    with closing(SqliteStateProvider(str(tmp_path)).open("carts:cart-0")) as storage:
+        assert len(entries(storage)) == 2
 
 
 class Unusable(Alarms):

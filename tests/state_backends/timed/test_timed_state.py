@@ -1,6 +1,7 @@
 """A state with TTLs and timers is a dictionary with times, whatever the waves, crashes, restarts and cache sizes."""
 
 import uuid
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.state_backends.contract import Fence
+from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.state_backends.timed import expiry as expiry_module
 from anchorbolt.state_backends.timed.timers import Timer
+from anchorbolt.testing.conformance.base import entries, new_namespace
 
 KEYS = st.sampled_from(["a", "b", "c", "é", 1, True, ("a", 1), None])
 VALUES = st.one_of(st.integers(-5, 5), st.just(2**40), st.text(max_size=3), st.lists(st.integers(), max_size=2))
@@ -27,6 +29,9 @@ def typed(key: Any) -> tuple[type, Any]:
 
 
 class TimedStateMachine(RuleBasedStateMachine):
+    provider: StateProvider | None = None
+    """The provider under test; None for a new memory provider in each example."""
+
     @initialize(
         cache=st.integers(0, 6),
         pending=st.integers(1, 5),
@@ -35,8 +40,9 @@ class TimedStateMachine(RuleBasedStateMachine):
     )
     def start(self, cache: int, pending: int, ttl: int | None, most: int) -> None:
         expiry_module.SWEPT_PER_WAVE = most
-        self.provider = MemoryStateProvider()
-        self.limits = {"cache_entries": cache, "pending_entries": pending, "ttl_ms": ttl}
+        self.store = self.provider or MemoryStateProvider()
+        self.namespace = new_namespace()
+        self.limits: dict[str, Any] = {"cache_entries": cache, "pending_entries": pending, "ttl_ms": ttl}
         self.ttl = ttl
         self.fence, self.at = Fence(1, 0), (-1, "")
         self.clock, self.watermark = 1_000, 0
@@ -48,9 +54,11 @@ class TimedStateMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         expiry_module.SWEPT_PER_WAVE = 100_000
+        if hasattr(self, "state"):
+            self.state.close()
 
     def open(self) -> None:
-        self.state: KeyValueState[Any, Any] = KeyValueState(self.provider.open("t:count-0"), **self.limits)
+        self.state: KeyValueState[Any, Any] = KeyValueState(self.store.open(self.namespace), **self.limits)
         assert self.state.timed.timers is self.state.timed.timers
         self.begin()
 
@@ -187,7 +195,9 @@ class TimedStateMachine(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         self.entries, self.timers = self.before
-        self.provider.open("t:count-0").rollback(Fence(1, self.fence.seq + 1))
+        self.state.close()
+        with closing(self.store.open(self.namespace)) as storage:
+            storage.rollback(Fence(1, self.fence.seq + 1))
         self.fence = Fence(1, self.fence.seq + 2)
         self.open()
 
@@ -202,7 +212,8 @@ class TimedStateMachine(RuleBasedStateMachine):
         for _ in range(25):
             self.commit(100, cancels=False, sets=False, ahead=50_000)
         stays = {key for key, (_, _, until) in self.entries.items() if until is None}
-        stored = dict(entry for page in self.provider.open("t:count-0").scan() for entry in page)
+        with closing(self.store.open(self.namespace)) as storage:
+            stored = entries(storage)
         assert len(stored) == len(stays)
         assert not any(key.startswith(INDEX_TAG) for key in stored)
 

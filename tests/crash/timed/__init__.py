@@ -1,0 +1,1 @@
+"""Real kills of a job with timers, TTLs and event time."""
