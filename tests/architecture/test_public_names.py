@@ -60,6 +60,7 @@ PUBLIC = {
         update_opaque update_transactional
     """,
     "anchorbolt.ui": "UiServer",
+    "anchorbolt.windows": "BaseStatefulWindowedBolt BaseWindowedBolt JoinBolt Window",
 }
 
 
