@@ -12,6 +12,7 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import DEFAULT_STREAM, OutputFieldsDeclarer, check_name
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import did_you_mean, shortened
+from anchorbolt.windows.join_fields import JoinField, check_join, parsed_field
 from anchorbolt.windows.task_window import BaseWindowedBolt
 from anchorbolt.windows.task_windows import Window
 
@@ -21,23 +22,9 @@ Row = tuple[Tuple | None, ...]
 """One tuple of each joined stream; None for a left join that found none."""
 
 
-class _Field(NamedTuple):
-    """A field as its author names it: "field" or "stream:field"; "field.inner" is a value in a dict."""
-
-    stream: str | None
-    path: tuple[str, ...]
-
-    def value_of(self, tup: Tuple) -> Any:
-        """Return the value; None if the tuple has no such field, or a dict no such key."""
-        value = tup.get(self.path[0])
-        for name in self.path[1:]:
-            value = value.get(name) if isinstance(value, Mapping) else None
-        return value
-
-
 class _Joined(NamedTuple):
     stream: str
-    field: _Field
+    field: JoinField
     prior: int  # the place of the stream that it is joined with
     is_left: bool
 
@@ -67,8 +54,8 @@ class JoinBolt(BaseWindowedBolt):
         if by not in ("component", "stream"):
             raise TopologyError(f"JoinBolt got by={by!r}. Pass 'component' or 'stream'.")
         self._by = by
-        self._joined = [_Joined(source, _parsed("JoinBolt", field, source), 0, False)]
-        self._selected: list[_Field] = []
+        self._joined = [_Joined(source, parsed_field("JoinBolt", field, source), 0, False)]
+        self._selected: list[JoinField] = []
         self._names: list[str] = []
         self._output = DEFAULT_STREAM
 
@@ -101,7 +88,7 @@ class JoinBolt(BaseWindowedBolt):
         if not isinstance(fields, str):
             raise TopologyError(f"select got {shortened(fields)}. Pass names in one text, as in 'id,payments:amount'.")
         self._names = [name.strip() for name in fields.split(",")]
-        self._selected = [_parsed("select", name) for name in self._names]
+        self._selected = [parsed_field("select", name) for name in self._names]
         return self
 
     def with_output_stream(self: J, stream: str) -> J:
@@ -119,31 +106,8 @@ class JoinBolt(BaseWindowedBolt):
 
     def check_inputs(self, inputs: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
         """Check that the streams and fields of the join exist."""
-        fields: dict[str, dict[str, None]] = {}
-        for (component, stream), names in inputs.items():
-            fields.setdefault(component if self._by == "component" else stream, {}).update(dict.fromkeys(names))
-        for joined in self._joined:
-            if joined.stream not in fields:
-                raise TopologyError(
-                    f"joins {self._by} {joined.stream!r}, which it does not take.{did_you_mean(joined.stream, fields)} "
-                    f"It takes: {', '.join(fields)}. Add a grouping for it, or correct the name."
-                )
-        of_join = [joined.stream for joined in self._joined]
-        if unused := [stream for stream in fields if stream not in of_join]:
-            raise TopologyError(f"takes {self._by} {unused[0]!r}, which is not part of its join. Call join for it.")
-        for field in [*(joined.field for joined in self._joined), *self._selected]:
-            if field.stream is not None and field.stream not in fields:
-                raise TopologyError(
-                    f"selects from {self._by} {field.stream!r}, which is not part of its join."
-                    f"{did_you_mean(field.stream, of_join)} The join has: {', '.join(of_join)}."
-                )
-            known = {name for stream in of_join for name in fields[stream] if field.stream in (None, stream)}
-            if field.path[0] not in known:
-                of = "" if field.stream is None else f" of {self._by} {field.stream!r}"
-                raise TopologyError(
-                    f"uses the field {field.path[0]!r}{of}, which is not declared.{did_you_mean(field.path[0], known)} "
-                    f"Declared: {', '.join(sorted(known)) or 'none'}."
-                )
+        fields = [*(joined.field for joined in self._joined), *self._selected]
+        check_join(self._by, inputs, [joined.stream for joined in self._joined], fields)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declare the selected fields."""
@@ -187,7 +151,7 @@ class JoinBolt(BaseWindowedBolt):
             if joined.is_left and not matches:
                 yield *row, None
 
-    def _value(self, field: _Field, row: Row) -> Any:
+    def _value(self, field: JoinField, row: Row) -> Any:
         for tup in row:
             if tup is not None and (field.stream is None or field.stream == self._stream_of(tup)):
                 value = field.value_of(tup)
@@ -207,19 +171,8 @@ class JoinBolt(BaseWindowedBolt):
                 f"{call} got the prior stream {prior!r}, which is not part of the join.{did_you_mean(prior, streams)} "
                 f"The join has: {', '.join(streams)}. Join it first."
             )
-        self._joined.append(_Joined(source, _parsed(call, field, source), streams.index(prior), is_left))
+        self._joined.append(_Joined(source, parsed_field(call, field, source), streams.index(prior), is_left))
         return self
-
-
-def _parsed(call: str, name: object, stream: str | None = None) -> _Field:
-    """Return the field that a name names; with `stream`, a field of that stream."""
-    if isinstance(name, str):
-        prefix, colon, rest = name.strip().rpartition(":")
-        path = tuple(part.strip() for part in rest.split("."))
-        if all(path) and not (colon and stream is not None) and (prefix or not colon):
-            return _Field(prefix.strip() or stream, path)
-    example = "'field' or 'field.inner'" + ("" if stream is not None else " or 'stream:field'")
-    raise TopologyError(f"{call} got the field {shortened(name)}. Pass a name, as in {example}.")
 
 
 def _hashable(key: Any) -> Any:

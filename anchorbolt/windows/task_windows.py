@@ -9,9 +9,9 @@ from typing import Any
 
 from anchorbolt.bolts.collector import Untracked
 from anchorbolt.errors import StateError
-from anchorbolt.streams.tuple import Tuple
+from anchorbolt.streams.tuple import StreamHeader, Tuple
 from anchorbolt.util.times import to_datetime
-from anchorbolt.windows.pages import FINEST_MS, Kept, PageStore, TupleLog, WaitingTuples
+from anchorbolt.windows.pages import FINEST_MS, Kept, PageStore, Source, TupleLog, WaitingTuples
 
 _WINDOWS_PER_CALL = 1000
 _PROGRESS = "progress"
@@ -129,6 +129,8 @@ class TaskWindows:
             )
         self._log = TupleLog(store, first, size_of_log)
         self._number = number
+        self._header: StreamHeader | None = None  # of the last tuple
+        self._source: Source = "", 0, "", ()
         self._waiting = WaitingTuples(store, waiting, reference)
         self._released: int | None = None
         if size.every_ms is not None and self._saved is not None:
@@ -144,8 +146,10 @@ class TaskWindows:
 
     def add(self, time: int, tup: Tuple) -> None:
         """Keep a tuple; `time` is its event time, or the clock."""
-        source = tup.source_component, tup.source_task, tup.source_stream, tup.fields
-        kept = Kept(time - self._shift, self._number, source, tup.values)
+        if tup._header is not self._header:  # most tuples come from the source of the tuple before
+            self._header = tup._header
+            self._source = tup.source_component, tup.source_task, tup.source_stream, tup.fields
+        kept = Kept(time - self._shift, self._number, self._source, tup.values)
         self._number += 1
         if self._by_event_time:
             self._waiting.add(kept)
