@@ -59,7 +59,9 @@ def check_join(
                 f"It takes: {', '.join(fields)}. Add a grouping for it, or correct the name."
             )
     if unused := [stream for stream in fields if stream not in streams]:
-        raise TopologyError(f"takes {by} {unused[0]!r}, which is not part of its join. Call join for it.")
+        raise TopologyError(
+            f"takes {by} {unused[0]!r}, which is not part of its join. Join it, or remove its grouping."
+        )
     for field in used:
         if field.stream is not None and field.stream not in fields:
             raise TopologyError(

@@ -60,7 +60,7 @@ PUBLIC = {
         update_opaque update_transactional
     """,
     "anchorbolt.ui": "UiServer",
-    "anchorbolt.windows": "BaseStatefulWindowedBolt BaseWindowedBolt JoinBolt Window",
+    "anchorbolt.windows": "BaseStatefulWindowedBolt BaseWindowedBolt IntervalJoin JoinBolt Window",
 }
 
 

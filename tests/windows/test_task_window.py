@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.bolts import BaseRichBolt
 from anchorbolt.bolts.base import Bolt
-from anchorbolt.errors import BoltError, TopologyError
+from anchorbolt.errors import BoltError, StateError, TopologyError
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
@@ -140,6 +140,35 @@ def test_a_late_tuple_without_a_stream_is_dropped_and_counted() -> None:
     run.feed((3, 900))
     run.feed((4, 9500), waves=2)
     assert [row[2] for row in run.stop()] == [[1], [2]]
+
+
+def test_at_most_a_thousand_windows_fire_in_a_wave_and_waves_follow_until_none_is_left() -> None:
+    run = Run(Show().with_window("3 s", "1 ms").with_timestamp_field("at"), LocalCluster(clock=ManualClock()))
+    run.feed((1, 1000), (2, 10_000), waves=4)
+    assert [row[1] for row in run.stop()] == list(range(1000, 4000))
+    assert [len(wave) for wave in run.captured.waves.values()] == [1000, 1000, 1000]
+
+
+def test_a_bolt_may_get_another_window_but_not_another_kind_of_time() -> None:
+    clock = ManualClock()
+    cluster = LocalCluster(clock=clock)
+    run = Run(Show().with_window(count=2, every=2), cluster)
+    run.feed(1, 2, 3)
+    rows = run.stop()
+    run = Run(Show().with_tumbling_window("2 s"), cluster)
+    clock.advance(1)
+    run.feed(4)
+    clock.advance(1)
+    run.wait()
+    rows += run.stop()
+    run = Run(Show().with_window(count=3, every=1), cluster)
+    run.feed(5)
+    rows += run.stop()
+    assert [row[2:] for row in rows] == [([1, 2], [1, 2], []), ([1, 2, 3, 4], [3, 4], []), ([3, 4, 5], [5], [1, 2])]
+    run = Run(Show().with_window(count=3).with_timestamp_field("at"), cluster, topology_max_batch_retries=0)
+    run.spout.feed([(6, 6)])
+    with pytest.raises(StateError, match="give the bolt another id"):
+        run.handle.await_termination(DEADLINE_S)
 
 
 def test_a_failed_wave_leaves_no_trace_and_windows_outlive_a_run() -> None:
