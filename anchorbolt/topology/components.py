@@ -143,10 +143,18 @@ class Components:
         """Add a bolt that has passed `check_new`. Calls its `declare_output_fields`."""
         validation.check_parallelism(id, parallelism)
         declarer = BoltDeclarer(id)
-        bolt = _executed(id, bolt)
+        given_type, bolt = type(bolt).__name__, _executed(id, bolt)
         ticks = validation.tick_secs_of(id, bolt)
         spec = BoltSpec(
-            id, bolt, parallelism, (), _declared(id, bolt, self._attempt_field), ticks, is_committer, time_of(id, bolt)
+            id,
+            bolt,
+            parallelism,
+            (),
+            _declared(id, bolt, self._attempt_field),
+            ticks,
+            is_committer,
+            time_of(id, bolt),
+            given_type,
         )
         self._bolts[id] = spec, declarer
         return declarer

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from anchorbolt.bolts import BaseRichBolt
 from anchorbolt.bolts.base import Bolt
@@ -139,7 +140,20 @@ def test_a_late_tuple_without_a_stream_is_dropped_and_counted() -> None:
     run.feed((1, 500), (2, 5000), waves=2)
     run.feed((3, 900))
     run.feed((4, 9500), waves=2)
+    registry = CollectorRegistry()
+    registry.register(run.handle.collector())
+    samples = [sample for metric in registry.collect() for sample in metric.samples]
     assert [row[2] for row in run.stop()] == [[1], [2]]
+    counted = {sample.name: sample.value for sample in samples if "late_tuples_total" in sample.name}
+    assert list(counted.values()) == [1], sorted({sample.name for sample in samples})
+
+
+def test_the_topology_is_described_with_the_class_of_the_author() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["number", "at"]))
+    builder.set_bolt("window", Show().with_window(count=2)).shuffle_grouping("in")
+    builder.set_bolt("out", TupleCapture()).global_grouping("window")
+    assert "(Show" in builder.create_topology("windows").describe()
 
 
 def test_at_most_a_thousand_windows_fire_in_a_wave_and_waves_follow_until_none_is_left() -> None:
