@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorbolt.spouts import GeneratorSpout
-from anchorbolt.testing import FeederSpout, LocalCluster, TupleCapture
+from anchorbolt.testing import CrashRunner, Fault, FaultPoint, FeederSpout, LocalCluster, TupleCapture
 from anchorbolt.topology import Topology
 from tests.cli.command import ROOT, Command, run_arguments
 from tests.examples.conftest import EXAMPLES
@@ -115,4 +115,16 @@ def test_on_spark(tmp_path: Path) -> None:
     with closing(Command(arguments, directory=tmp_path, env=env)) as command:
         assert (command.end(), command.err) == (0, ""), repr(command)
     rows = pq.read_table(tmp_path / "out-averages").to_pylist()
+    assert sorted(row["average"] for row in rows) == sorted(averages())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_on_spark_with_workers_killed_each_window_has_its_tuples_once(tmp_path: Path) -> None:
+    job = f"{EXAMPLES / 'windows' / 'sliding_window.py'}:topology"
+    runner = CrashRunner(job, tmp_path / "run", arguments=["--master", "local[2]"])
+    faults = [Fault(point, component="sums", txid=0) for point in (FaultPoint.TASK_EXECUTED, FaultPoint.SEALED)]
+    report = runner.run(*faults)
+    assert report.struck == report.faults
+    rows = pq.read_table(tmp_path / "run" / "out-averages").to_pylist()
     assert sorted(row["average"] for row in rows) == sorted(averages())
