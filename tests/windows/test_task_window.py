@@ -135,6 +135,16 @@ def test_windows_by_event_time_and_late_tuples() -> None:
     assert run.late.tuples == [({"number": 4, "at": 7999},)]
 
 
+def test_a_tuple_for_an_earlier_window_moves_the_timer() -> None:
+    bolt = Show().with_tumbling_window("1 s").with_timestamp_field("at").with_lag("10 s")
+    run = Run(bolt, LocalCluster(clock=ManualClock()))
+    run.feed((1, 5500))
+    run.feed((2, 2500))
+    run.feed((3, 13_500), waves=2)
+    assert [row[1:3] for row in run.captured.tuples] == [(3000, [2])]
+    run.stop()
+
+
 def test_a_late_tuple_without_a_stream_is_dropped_and_counted() -> None:
     run = Run(Show().with_tumbling_window("1 s").with_timestamp_field("at"), LocalCluster(clock=ManualClock()))
     run.feed((1, 500), (2, 5000), waves=2)
@@ -276,11 +286,14 @@ def test_a_stateful_window_bolt_sees_its_own_entries_only_and_its_ttl_does_not_t
     clock = ManualClock()
     serializers = {"keySerializerClass": codec, "valueSerializerClass": codec}
     conf: Any = {"topology_state_ttl_secs": 100, "topology_state_provider_config": serializers}
-    run = Run(Sums().with_window(count=4, every=2), LocalCluster(clock=clock), **conf)
+    cluster = LocalCluster(clock=clock)
+    run = Run(Sums().with_window(count=4, every=2), cluster, **conf)
     run.feed(1, 2, 3)
+    assert run.stop() == [(3, [(0, 2), (1, 1)])]
     clock.advance(200)
+    run = Run(Sums().with_window(count=4, every=2), cluster, **conf)
     run.feed(4)
-    assert run.stop() == [(3, [(0, 2), (1, 1)]), (10, [(0, 4), (1, 3)])]
+    assert run.stop() == [(10, [(0, 4), (1, 3)])], "its own entries have expired"
     state = run.handle.state("window")
     assert {key: value for key, value in state.items() if not str(key).startswith("anchorbolt.window/")} == {0: 4, 1: 3}
 
