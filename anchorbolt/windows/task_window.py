@@ -77,6 +77,9 @@ class BaseWindowedBolt(Bolt):
     ) -> B:
         """Set sliding windows; returns the bolt.
 
+        Windows of a duration that have no tuples are left out. Windows of a number of tuples with an interval by time
+        fire at each interval from the first tuple on, as in Storm, even if no tuple comes any more.
+
         Args:
             length: The length of a window: a duration, or a number of tuples.
             every: The interval between the ends of windows: a duration, or a number of tuples. By default, a window
