@@ -52,6 +52,17 @@ class Bolt(ABC):
         """
         return {}
 
+    def check_inputs(self, inputs: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Check the input streams when the topology is created. Raise `TopologyError` for one that does not fit.
+
+        Args:
+            inputs: The fields of each input stream, by the emitting component and the stream.
+        """
+
+    def as_executed(self) -> Bolt:
+        """Return the bolt that the engine calls: this one, or one that calls it. Called once, by the builder."""
+        return self
+
     def cleanup(self) -> None:
         """Close what `prepare` opened.
 

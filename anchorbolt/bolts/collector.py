@@ -26,8 +26,14 @@ Flush = Callable[[str, Buffer], int]
 CheckRow = Callable[[str, Any], None]
 """Raises the error that sending a row of a stream would raise."""
 
-Anchors = Tuple | bytes | Timer | Sequence[Tuple | bytes | Timer] | None
-"""The anchors of an emit: tuples, or their handles."""
+
+class Untracked:
+    """Base class of anchors that belong to no tuple tree, such as a window: its tuples were acked when it kept them."""
+
+
+Anchor = Tuple | bytes | Timer | Untracked
+Anchors = Anchor | Sequence[Anchor] | None
+"""The anchors of an emit: tuples, their handles, or what the bolt was called for."""
 
 
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
@@ -333,7 +339,7 @@ class OutputCollector:
                 "anchored: pass anchors=tup."
             )
         for anchor in anchors if isinstance(anchors, list | tuple) else (anchors,):
-            if not isinstance(anchor, Tuple | bytes | Timer):
+            if not isinstance(anchor, Anchor):
                 raise self._refusal(
                     f"emitted to stream {stream!r} with the anchor {shortened(anchor, 120)}, a "
                     f"{type(anchor).__name__}. Pass the input tuple that `execute` got, or a list of such tuples."

@@ -143,9 +143,18 @@ class Components:
         """Add a bolt that has passed `check_new`. Calls its `declare_output_fields`."""
         validation.check_parallelism(id, parallelism)
         declarer = BoltDeclarer(id)
+        given_type, bolt = type(bolt).__name__, _executed(id, bolt)
         ticks = validation.tick_secs_of(id, bolt)
         spec = BoltSpec(
-            id, bolt, parallelism, (), _declared(id, bolt, self._attempt_field), ticks, is_committer, time_of(id, bolt)
+            id,
+            bolt,
+            parallelism,
+            (),
+            _declared(id, bolt, self._attempt_field),
+            ticks,
+            is_committer,
+            time_of(id, bolt),
+            given_type,
         )
         self._bolts[id] = spec, declarer
         return declarer
@@ -161,6 +170,13 @@ class Components:
         validation.check_exclusive(name, specs.values())
         validation.check_picklable(specs.values())
         return Topology(name, MappingProxyType({id: specs[id] for id in order}))
+
+
+def _executed(id: str, bolt: Bolt) -> Bolt:
+    try:
+        return bolt.as_executed()
+    except TopologyError as error:
+        raise TopologyError(f"bolt {id!r}: {error.message}", component=id) from None
 
 
 def _declared(id: str, component: Spout | Bolt, attempt_field: str) -> Mapping[str, StreamDeclaration]:

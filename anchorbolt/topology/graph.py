@@ -47,6 +47,12 @@ class BoltSpec:
     tick_secs: float | None = None  # time between its tick tuples; None means the topology's setting
     is_committer: bool = False  # in a transactional topology: its batch is finished in the commit phase
     time: TimeSpec = NO_TIME  # its TTL, timers and event time
+    given_type: str = ""  # the name of its author's class, if the engine calls another bolt in its place
+
+    @property
+    def type_name(self) -> str:
+        """The name of its author's class."""
+        return self.given_type or type(self.bolt).__name__
 
     @property
     def is_sink(self) -> bool:
@@ -208,5 +214,5 @@ class Topology:
         else:
             executed = ", finishes in the commit phase" if spec.id in self.late_bolts else ""
         chained = f", chained to {self.chained[spec.id]}" if spec.id in self.chained else ""
-        bolt = f"{spec.id} x{spec.parallelism} ({type(spec.bolt).__name__}{executed}{chained})"
+        bolt = f"{spec.id} x{spec.parallelism} ({spec.type_name}{executed}{chained})"
         return f"{bolt} takes {taken}" + (f",{emits}" if emits else "")

@@ -88,6 +88,7 @@ def check_graph(specs: Specs) -> None:
         for each in bolt.inputs:
             _check_input(bolt, each, specs)
             _check_event_time(bolt, each, specs)
+        _check_inputs(bolt, specs)
         if isinstance(bolt.bolt, BaseWindowBolt):
             problem = problem_with(bolt.bolt, [each.grouping for each in bolt.inputs], bolt.streams)
             if problem:
@@ -235,6 +236,16 @@ def _check_event_time(bolt: BoltSpec, each: Input, specs: Specs) -> None:
             f"has event_time {field!r}, which stream {stream!r} of {component!r} does not declare."
             f"{did_you_mean(field, fields)} Its fields are: {', '.join(fields) or 'none'}.",
         )
+
+
+def _check_inputs(bolt: BoltSpec, specs: Specs) -> None:
+    sources = [each.source for each in bolt.inputs]
+    try:
+        bolt.bolt.check_inputs(
+            {(component, stream): specs[component].streams[stream].fields for component, stream in sources}
+        )
+    except TopologyError as error:
+        raise _refusal(bolt, error.message) from None
 
 
 def _refusal(spec: Component, message: str) -> TopologyError:

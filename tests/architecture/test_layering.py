@@ -79,7 +79,7 @@ READ_CONFIGURATIONS = ("config", "config.*", "engine.*", "run.*", "cli", "cli.*"
 # What runs on a Spark executor, and what it must never load: the commands and what reads configurations.
 ON_EXECUTORS = (
     *("engine.spark.worker*", "engine.task.*"),
-    *("transactional.*", "checkpoint.*", "tracking.*", "spouts.*", "bolts.*", "state_backends.*"),
+    *("transactional.*", "checkpoint.*", "tracking.*", "windows.*", "spouts.*", "bolts.*", "state_backends.*"),
 )
 NEVER_ON_EXECUTORS = ("typer", "rich", "yaml", "anchorbolt.config.loading")
 

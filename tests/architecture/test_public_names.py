@@ -62,7 +62,8 @@ PUBLIC = {
     """,
     "anchorbolt.ui": "UiServer",
     "anchorbolt.windows": """
-        BaseWindowBolt Deduplicate RollingCount Session Sliding TopN Tumbling Window WindowCollector
+        BaseStatefulWindowedBolt BaseWindowBolt BaseWindowedBolt Deduplicate IntervalJoin JoinBolt RollingCount Session
+        Sliding TopN Tumbling TupleWindow Window WindowCollector
     """,
 }
 

@@ -53,7 +53,7 @@ def _component(plan: ExecutionPlan, spec: Component, level: int) -> GraphCompone
     return GraphComponent(
         id=spec.id,
         kind="bolt",
-        type=type(spec.bolt).__name__,
+        type=spec.type_name,
         level=level,
         tasks=tasks,
         inputs=[Input(each.source.component, each.source.stream, str(each.grouping)) for each in spec.inputs],

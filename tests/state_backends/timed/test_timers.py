@@ -132,4 +132,4 @@ def test_timers_of_both_clocks_share_the_limit_of_a_wave() -> None:
         waves.begin(10, 10)
         fired.append(waves.fire(2))
         waves.commit()
-    assert fired == [[("a", "", 10), ("b", "", 1)], [("c", "", 2), ("d", "", 3)], []]
+    assert fired == [[("b", "", 1), ("a", "", 10)], [("c", "", 2), ("d", "", 3)], []]
