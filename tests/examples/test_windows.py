@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+from collections import Counter, defaultdict
 from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
@@ -43,6 +44,24 @@ def test_sliding_sums_and_their_averages() -> None:
     job, captured = module("sliding_window"), TupleCapture()
     run(job.wire(GeneratorSpout(["value"], job.number, count=3000), captured))
     assert captured.tuples == [(average,) for average in averages()]
+
+
+def test_the_top_words_of_each_window_of_nine_seconds() -> None:
+    job, captured = module("rolling_top_words"), TupleCapture()
+    words = [job.word(number) for number in range(6000)]
+    batches = [words[start : start + 500] for start in range(0, 6000, 500)]
+    conf = {"topology.windows.close.when.empty": True}
+    topology = job.wire(FeederSpout(["word", "at"], batches), captured)
+    LocalCluster().submit(topology, conf).await_termination(DEADLINE_S)
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for word, at in words:
+        for end in range(at - at % 3000 + 3000, at - at % 3000 + 9001, 3000):
+            counts[end - 1][word] += 1
+    found: dict[int, list[int]] = defaultdict(list)
+    for word, count, at in captured.tuples:
+        assert counts[at][word] == count
+        found[at].append(count)
+    assert found == {at: sorted(counter.values(), reverse=True)[:5] for at, counter in counts.items()}
 
 
 def test_sums_by_the_tuples_own_times() -> None:

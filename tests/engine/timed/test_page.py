@@ -58,3 +58,22 @@ def test_the_hourly_count_of_the_page_is_right_with_late_visits_in_any_division_
     assert last == Counter((page, at - at % HOUR) for page, at in [*visits, late])
     first = [(page, hour) for page, hour, _, is_update in captured.tuples if not is_update]
     assert len(first) == len(set(first))
+
+
+def test_storms_windows_and_joins_of_the_page_can_be_made() -> None:
+    made: dict[str, Any] = {}
+    for block in Page("docs/time.md").blocks:
+        if "SlidingSum" in block.text or "JoinBolt(" in block.text:
+            exec(block.text, made)
+    captured, builder = TupleCapture(), TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["value"], [[(number,) for number in range(40)]]))
+    builder.set_bolt("sums", made["by_count"]).global_grouping("in")
+    builder.set_bolt("out", captured).global_grouping("sums")
+    LocalCluster(clock=ManualClock()).submit(builder.create_topology("sums")).await_termination(DEADLINE_S)
+    assert [total for _, total in captured.tuples] == [sum(range(max(0, end - 30), end)) for end in (10, 20, 30, 40)]
+    builder = TopologyBuilder()
+    builder.set_spout("orders", FeederSpout(["id", "amount", "at"]))
+    builder.set_spout("payments", FeederSpout(["order_id", "paid", "at"]))
+    for name in ("joined", "near"):
+        builder.set_bolt(name, made[name], 2).fields_grouping("orders", "id").fields_grouping("payments", "order_id")
+    builder.create_topology("joins")
