@@ -77,6 +77,10 @@ class BatchOutputCollector(OutputCollector):
     """Emits the tuples of one batch. The framework anchors and acks: `anchors` and `ack` are accepted without effect.
 
     `fail` fails the batch.
+
+    Attributes:
+        attempt: The attempt at the current batch: the first value of every tuple. `on_timer` reads it here, because it
+            gets no tuple.
     """
 
     has_attempt = True

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.base import BaseStatefulBolt
+from anchorbolt.bolts.batch import BatchOutputCollector
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
@@ -32,7 +33,12 @@ class WindowCollector:
         self._timer: Timer | None = None
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
-        """Emit a tuple. Raises the same errors as `OutputCollector.emit`."""
+        """Emit a tuple; in a transactional topology without its attempt, which is put before the values.
+
+        Raises the same errors as `OutputCollector.emit`.
+        """
+        if isinstance(self._collector, BatchOutputCollector):
+            values = (self._collector.attempt, *values)
         self._collector.emit(values, anchors=self._timer, stream=stream)
 
     def report_error(self, error: BaseException) -> None:
