@@ -128,8 +128,7 @@ class EntryCache(AttemptView, State):
         if self._first_error is not None:
             raise self._first_error
         self._stage_updates()
-        for key in self.timed.sweep():
-            self._cache.pop(key, None)
+        self.timed.sweep()
         self._attempt.seal_staged(txid)
         if self._attempt.seal is not None:
             self._cache_position = (txid, self._attempt.scope.attempt)

@@ -26,13 +26,13 @@ a stored entry keeps its first due time
     state_backends.timed.expiry._seal: _HEADER.pack(DUE_TAG, at, indexed)
     -> _HEADER.pack(DUE_TAG, at if old is None else old[0], indexed)
 an entry that is refreshed is indexed in each wave
-    state_backends.timed.expiry._seal: old is None or old[1] > latest -> True
+    state_backends.timed.expiry._seal: old is None or not now < old[1] <= latest -> True
 a refreshed entry does not keep the time of its item
     state_backends.timed.expiry._seal: indexed = old[1] -> indexed = latest
 an entry that is put with a shorter TTL is read from the cache until its former time
     state_backends.timed.expiry._seal: not now < old[0] <= at -> old[0] <= now
 an entry that is put with a shorter TTL is not indexed again
-    state_backends.timed.expiry._seal: old is None or old[1] > latest -> old is None
+    state_backends.timed.expiry._seal: not now < old[1] <= latest -> not now < old[1]
 an entry that is put without a TTL keeps its old one
     state_backends.timed.expiry.sealed: own.pop(key, default)
     -> own.pop(key, default) or self._dues.get(key, (None,))[0]
@@ -51,7 +51,7 @@ the due times of a failed wave are known to the next one
 nothing is swept
     state_backends.entry_cache.prepare_commit: self.timed.sweep() -> ()
 the sweep deletes entries that were refreshed
-    state_backends.timed.expiry.sweep: at <= self.now -> True
+    state_backends.timed.expiry.sweep: at <= now -> True
 the sweep takes an entry without a TTL for one that has a TTL
     state_backends.timed.expiry.sweep: data is None or _ or _ -> data is None
 the sweep indexes an entry again for each of its items
@@ -59,16 +59,14 @@ the sweep indexes an entry again for each of its items
 an entry that lives on is not indexed again
     state_backends.timed.expiry.sweep: again.append(...) -> pass
 an entry that lives on is indexed under a time that its header does not have
-    state_backends.timed.expiry.sweep: updates[key_data] = _HEADER.pack(DUE_TAG, *moved) + data[_HEADER.size :] -> pass
-the cache has another header than the store after a sweep
-    state_backends.timed.expiry.sweep: self._dues[key] = moved -> pass
-the header of a swept entry is still known
-    state_backends.timed.expiry.sweep: self._dues.pop(key, None) -> pass
+    state_backends.timed.expiry.sweep: updates[key] = _HEADER.pack(DUE_TAG, *moved) + data[size:] -> pass
+an entry that is put after its item was swept is not indexed again
+    state_backends.timed.expiry._seal: not now < old[1] <= latest -> old[1] > latest
 a swept entry is not deleted
-    state_backends.timed.expiry.sweep: updates[key_data] = None -> pass
+    state_backends.timed.expiry.sweep: updates[key] = None -> pass
 a task sweeps as many entries as there are
-    state_backends.timed.expiry.sweep: self._index.take(IndexClock.EXPIRY, self.now, SWEPT_PER_WAVE)
-    -> self._index.take(IndexClock.EXPIRY, self.now, 1 << 40)
+    state_backends.timed.expiry.sweep: self._index.take(IndexClock.EXPIRY, now, SWEPT_PER_WAVE)
+    -> self._index.take(IndexClock.EXPIRY, now, 1 << 40)
 what a sweep changes is not staged
     state_backends.timed.entries.sweep: self.stage() -> pass
 a task that has not had an entry with a TTL in this run sweeps none
@@ -138,7 +136,7 @@ a timer that is in the index twice counts twice
 an item of the index counts although the timer has another one
     state_backends.timed.timers._take: (stored.clock, stored.indexed) != (clock, item_due) -> False
 timers fire in the order of the index
-    state_backends.timed.timers._take: sorted(taken) -> taken
+    state_backends.timed.timers.take_due: sorted(taken) -> taken
 more timers than the limit fire
     state_backends.timed.timers.take_due: most - len(taken) -> most
 timers of the wave before still fire

@@ -100,15 +100,11 @@ class TimedEntries:
             self._attempt.stage(list(updates), list(updates.values()))
             self._updates.clear()
 
-    def sweep(self) -> list[Any]:
-        """Delete expired entries, after all updates were staged; return their cache keys."""
-        if self.expiry is None:
-            return []
-        encoding = self._encoding
-        updates, swept = self.expiry.sweep(self._read, lambda data: encoding.cache_key(encoding.key_from(data)))
-        self._updates.update(updates)
-        self.stage()
-        return swept
+    def sweep(self) -> None:
+        """Delete expired entries, after all updates were staged."""
+        if self.expiry is not None:
+            self._updates.update(self.expiry.sweep(self._read))
+            self.stage()
 
     @property
     def next_due(self) -> NextDue:

@@ -195,7 +195,7 @@ class Expiry:
         for place in places:
             key = keys[place]
             old = dues.get(key)
-            if old is None or old[1] > latest:
+            if old is None or not now < old[1] <= latest:  # else its item in the index has not been swept yet
                 indexed = latest
                 new.append(key_bytes[place])
             else:
@@ -211,43 +211,38 @@ class Expiry:
         if looks:
             self._look_at(at, looks)
 
-    def sweep(
-        self, read: Callable[[Sequence[bytes]], list[bytes | None]], cache_key: Callable[[bytes], Any]
-    ) -> tuple[dict[bytes, bytes | None], list[Any]]:
-        """Return the updates that remove expired entries, and the cache keys of these; at most 100,000 in a wave.
+    def sweep(self, read: Callable[[Sequence[bytes]], list[bytes | None]]) -> dict[bytes, bytes | None]:
+        """Return the updates that remove expired entries; of at most 100,000 items in a wave.
 
-        Call it when all updates are staged.
-
-        Args:
-            read: Returns the stored values of keys.
-            cache_key: Returns the cache key of a stored key.
+        Call it when all updates are staged; `read` returns the stored values of keys. The cache is not concerned: its
+        entries that have expired were marked when the wave began.
         """
-        items = self._index.take(IndexClock.EXPIRY, self.now, SWEPT_PER_WAVE)
+        now, size = self.now, _HEADER.size
+        items = self._index.take(IndexClock.EXPIRY, now, SWEPT_PER_WAVE)
         updates: dict[bytes, bytes | None] = {}
-        swept = []
         again: list[Item] = []
         for start in range(0, len(items), _READ_TOGETHER):
             part = items[start : start + _READ_TOGETHER]
-            for (item_due, key_data), data in zip(part, read([key for _, key in part]), strict=True):
-                if data is None or data[:2] != DUE_TAG or key_data in updates:
+            known: dict[bytes, Due] = {}  # by header
+            for (item_due, key), data in zip(part, read([key for _, key in part]), strict=True):
+                if data is None or data[:2] != DUE_TAG or key in updates:
                     continue  # it was deleted, or put without a TTL
-                at, indexed = self._parsed(data)
+                header = data[:size]
+                due = known.get(header)
+                if due is None:
+                    due = known[header] = self._parsed(header)
+                at, indexed = due
                 if indexed != item_due:
                     continue  # it was indexed again
-                key = cache_key(key_data)
-                if at <= self.now:
-                    updates[key_data] = None
-                    self._dues.pop(key, None)
-                    swept.append(key)
+                if at <= now:
+                    updates[key] = None
+                    self.swept += 1
                 else:
-                    moved = at, _indexed_at(at, self.now)
-                    again.append((moved[1], key_data))
-                    updates[key_data] = _HEADER.pack(DUE_TAG, *moved) + data[_HEADER.size :]
-                    if key in self._dues:
-                        self._dues[key] = moved
-        self._index.add(IndexClock.EXPIRY, again, self.now)
-        self.swept += len(swept)
-        return updates, swept
+                    moved = at, _indexed_at(at, now)
+                    again.append((moved[1], key))
+                    updates[key] = _HEADER.pack(DUE_TAG, *moved) + data[size:]
+        self._index.add(IndexClock.EXPIRY, again, now)
+        return updates
 
     def _look_at(self, at: int, keys: list[Any]) -> None:
         """Look at about this time, and never later, whether these keys have expired."""
