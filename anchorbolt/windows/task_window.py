@@ -174,7 +174,7 @@ class OwnState(KeyValueState[K, V]):
         _refuse_reserved(key)
         return super().get(key, default)
 
-    def put(self, key: K, value: V, *, ttl: Duration | None = None) -> None:
+    def put(self, key: K, value: V, ttl: Duration | None = None) -> None:
         """Set a value; see `KeyValueState.put`."""
         _refuse_reserved(key)
         super().put(key, value, ttl=ttl)
