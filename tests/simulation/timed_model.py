@@ -125,7 +125,7 @@ class TimedModel:
 
     def _fire(self, now: Times, task: int, task_of: Mapping[str, int]) -> None:
         due = [timer for timer in now.timers.values() if now.is_due(timer, now.clock) and task_of[timer.word] == task]
-        taken = {(timer.word, timer.name): timer for timer in sorted(due)[: self._most]}
+        taken = {(timer.word, timer.name): timer for timer in sorted(sorted(due)[: self._most], key=_order)}
         for place in taken:
             del now.timers[place]
         for place, timer in list(taken.items()):
@@ -168,6 +168,10 @@ def check_rows(wanted: Times, found: Sequence[Row], txid: int) -> None:
     """Check the timers that a wave has fired, and their order."""
     if sorted(found) != sorted(wanted.rows):
         raise Violation(f"txid {txid} fired the timers {sorted(found)}, not {sorted(wanted.rows)}")
+
+
+def _order(timer: DueTimer) -> tuple[int, str, str]:
+    return timer.at, timer.word, timer.name
 
 
 def check_no_timer_waits(wanted: Times, clock: int) -> None:
