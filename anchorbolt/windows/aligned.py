@@ -6,19 +6,22 @@ window has no value of its own: a tuple is added once, to its pane, and the wind
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
-from anchorbolt.windows.kinds import Aggregate, Tumbling, Window
+from anchorbolt.windows.kinds import Aggregate, Tumbling, Window, index_of
 
 if TYPE_CHECKING:
     from anchorbolt.streams.tuple import Tuple
 
 _Place = tuple[Any, int]
 """A key, and the start of a window or a pane: the key in the state."""
+
+_Index = tuple[Any, int]
+"""The same with the `index_of` the key."""
 
 _ABSENT: Any = object()
 _NEW: Any = object()
@@ -50,46 +53,50 @@ class AlignedWindows:
         self._has_panes = window.length_ms > window.every_ms and aggregate.can_merge
         self._pane_ms = window.pane_ms if self._has_panes else window.every_ms
         self._is_single = self._has_panes or window.length_ms == window.every_ms  # a tuple has one value to change
-        # The values that this wave has used, and their keys in the state's cache, so that each is encoded once.
-        self._open: dict[_Place, Any] = {}
-        self._cache_keys: dict[_Place, Any] = {}
+        # The values that this wave has used, and their keys in the state and in its cache, so that each is encoded
+        # once. By the index of the key and the start.
+        self._open: dict[_Index, Any] = {}
+        self._entries: dict[_Index, tuple[_Place, Any]] = {}
 
-    def prefetch(self, keys: Iterable[Any], times: Iterable[int]) -> None:
+    def prefetch(self, keys: Sequence[Any], times: Iterable[int]) -> None:
         """Read the values of the windows or panes of tuples with these keys and times, in few round trips."""
-        pane, opened = self._pane_ms, self._open
-        if self._is_single:
-            places = {(key, at - at % pane): None for key, at in zip(keys, times, strict=True)}
-        else:
-            starts = self._window.starts
-            places = {(key, start): None for key, at in zip(keys, times, strict=True) for start in starts(at)}
-        if len(opened) >= _MOST_OPEN:
+        if len(self._open) >= _MOST_OPEN:
             self.flush()
-        new = [place for place in places if place not in opened]
-        self._read(new)
+        pane, opened, starts = self._pane_ms, self._open, self._window.starts
+        indices = keys if set(map(type, keys)) == {str} else list(map(index_of, keys))
+        tuples = zip(indices, keys, times, strict=True)
+        if self._is_single:
+            needed = {(index, at - at % pane): key for index, key, at in tuples}
+        else:
+            needed = {(index, start): key for index, key, at in tuples for start in starts(at)}
+        new = [index for index in needed if index not in opened]
+        self._read(new, [(needed[index], index[1]) for index in new])
         if self._has_panes:  # to know which windows have timers, see `_begin`
-            self._state.prefetch([(key, start - pane) for key, start in new if opened[key, start] is _NEW])
+            before = [(needed[index], index[1] - pane) for index in new if opened[index] is _NEW]
+            self._state.open_entries(before, None)
 
     def add(self, key: Any, at: int, tup: Tuple) -> None:
         """Add a tuple to the windows that contain a point in time."""
         opened, add, present = self._open, self._aggregate.add, self._timers.watermark
+        index_of_key = key if type(key) is str else index_of(key)
         for start in (at - at % self._pane_ms,) if self._is_single else self._window.starts(at):
-            place = key, start
-            value = opened.get(place, _ABSENT)
+            index = index_of_key, start
+            value = opened.get(index, _ABSENT)
             if value is _ABSENT:
-                self._read([place])
-                value = opened[place]
-            opened[place] = add(self._begin(place) if value is _NEW else value, tup)
+                self._read([index], [(key, start)])
+                value = opened[index]
+            opened[index] = add(self._begin(key, start) if value is _NEW else value, tup)
             if present is not None and start + self._pane_ms <= present:
-                self._reopen(place, present)
+                self._reopen(key, start, present)
 
     def flush(self) -> None:
         """Put the values that have changed into the state."""
-        places = [place for place, value in self._open.items() if value is not _NEW]
-        if places:
-            cache_keys = list(map(self._cache_keys.__getitem__, places))
-            self._state.put_entries(places, cache_keys, list(map(self._open.__getitem__, places)))
+        changed = [index for index, value in self._open.items() if value is not _NEW]
+        if changed:
+            places, cache_keys = zip(*map(self._entries.__getitem__, changed), strict=True)
+            self._state.put_entries(list(places), list(cache_keys), list(map(self._open.__getitem__, changed)))
         self._open.clear()
-        self._cache_keys.clear()
+        self._entries.clear()
 
     def close(self, timer: Timer) -> Iterator[tuple[Any, Window, Any]]:
         """Close the window of a timer; yield its key, the window and its value. Call `flush` before."""
@@ -123,14 +130,13 @@ class AlignedWindows:
         else:
             yield key, start
 
-    def _read(self, places: list[_Place]) -> None:
+    def _read(self, indices: list[_Index], places: list[_Place]) -> None:
         cache_keys, values = self._state.open_entries(places, _NEW)
-        self._cache_keys.update(zip(places, cache_keys, strict=True))
-        self._open.update(zip(places, values, strict=True))
+        self._entries.update(zip(indices, zip(places, cache_keys, strict=True), strict=True))
+        self._open.update(zip(indices, values, strict=True))
 
-    def _begin(self, place: _Place) -> Any:
+    def _begin(self, key: Any, start: int) -> Any:
         """Return the value of a new window or pane; set the timers of its windows."""
-        key, start = place
         starts: Iterable[int] = (start,)
         if self._has_panes:
             starts = self._window.starts(start)
@@ -140,9 +146,8 @@ class AlignedWindows:
         self._set_timers(key, starts)
         return self._aggregate.create()
 
-    def _reopen(self, place: _Place, present: int) -> None:
+    def _reopen(self, key: Any, start: int, present: int) -> None:
         """Let windows that were closed be closed again, because of a late tuple."""
-        key, start = place
         starts: Iterable[int] = self._window.starts(start) if self._has_panes else (start,)
         self._set_timers(key, (each for each in starts if each + self._window.length_ms <= present))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.batch import BatchOutputCollector
 from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.errors import UnsupportedValue
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
 from anchorbolt.streams.columns import as_list, rows_of
@@ -190,7 +191,7 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
         if fields is None or type(self).key is not BaseWindowBolt.key:
             return
         columns = [as_list(batch.columns[header.index[field]]) for field in fields]
-        keys: Iterable[Any] = columns[0] if len(columns) == 1 else rows_of(batch.size, columns)
+        keys: Sequence[Any] = columns[0] if len(columns) == 1 else list(rows_of(batch.size, columns))
         if not columns:
             keys = [None] * batch.size
         times: Sequence[Any] = [self._timers.now] * batch.size
@@ -198,7 +199,7 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
             times = as_list(batch.columns[header.index[self.event_time]])
             if set(map(type, times)) - {int}:
                 return
-        with suppress(TypeError):  # an unhashable key: `add` names it
+        with suppress(UnsupportedValue):  # of a key that no state takes: `add` raises it again, with its tuple
             self._windows.prefetch(keys, times)
 
     def timer_keys(self, timer: Timer) -> Iterator[Any]:

@@ -11,6 +11,8 @@ from math import gcd
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.errors import TopologyError
+from anchorbolt.serialization import pack
+from anchorbolt.util.keys import canonical_key
 from anchorbolt.util.times import Duration, positive_ms, to_datetime
 
 if TYPE_CHECKING:
@@ -89,6 +91,20 @@ class Aggregate(Protocol):
     def create(self) -> Any: ...
     def add(self, value: Any, tup: Tuple) -> Any: ...
     def merge(self, one: Any, other: Any) -> Any: ...
+
+
+def index_of(key: Any) -> Any:
+    """Return the key by which a dict finds a key of a state: 1, 1.0 and True are equal in a dict, and three keys.
+
+    Raises `UnsupportedValue` for a key that no state takes.
+    """
+    kind = type(key)
+    if kind is str:
+        return key
+    return (kind, key) if kind in _SCALARS else pack(canonical_key(key))
+
+
+_SCALARS = frozenset({int, bool, bytes, type(None)})
 
 
 def _ms(name: str, duration: Duration) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
 from anchorbolt.util.times import LATEST_MS
-from anchorbolt.windows.kinds import Aggregate, Session, Window
+from anchorbolt.windows.kinds import Aggregate, Session, Window, index_of
 
 if TYPE_CHECKING:
     from anchorbolt.streams.tuple import Tuple
@@ -37,13 +37,15 @@ class SessionWindows:
         self._timers = timers
         self._clock = clock
         self._lateness_ms = lateness_ms
-        self._open: dict[Any, list[_Kept]] = {}  # the sessions that this wave has used, by key, ordered by start
+        # The sessions that this wave has used, ordered by start, and their key; by the index of the key.
+        self._open: dict[Any, tuple[Any, list[_Kept]]] = {}
 
     def add(self, key: Any, at: int, tup: Tuple) -> None:
         """Add a tuple to the session that it belongs to, or begin one; it may join several."""
-        sessions = self._open.get(key)
-        if sessions is None:
-            sessions = self._open[key] = self._load(key)
+        index = key if type(key) is str else index_of(key)
+        if index not in self._open:
+            self._open[index] = key, self._load(key)
+        _, sessions = self._open[index]
         start, end = at, at + self._gap_ms
         first = last = 0  # the sessions from `first` up to, but not including, `last` are joined
         while last < len(sessions) and sessions[last][0] < end:
@@ -64,7 +66,7 @@ class SessionWindows:
 
     def flush(self) -> None:
         """Put the sessions that have changed into the state."""
-        for key, sessions in self._open.items():
+        for key, sessions in self._open.values():
             self._state.put(key, sessions)
             self._timers.set(key, at=self._next(sessions), clock=self._clock)
         self._open.clear()
@@ -89,9 +91,9 @@ class SessionWindows:
         else:
             self._state.delete(key)
 
-    def prefetch(self, keys: Iterable[Any], times: Iterable[int]) -> None:
+    def prefetch(self, keys: Sequence[Any], times: Iterable[int]) -> None:
         """Read the sessions of these keys, in few round trips."""
-        self._state.prefetch(dict.fromkeys(keys))
+        self._state.prefetch(keys)
 
     def keys_of_timer(self, timer: Timer) -> Iterator[Any]:
         """Yield the keys of the state that closing the sessions of a timer needs."""

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -74,7 +75,7 @@ def run(
         spout = FeederSpout(["key", "at", "number"], batches[start : start + size])
         handle = cluster.submit(topology(bolt, spout, results, late, tasks), conf)
         handle.await_termination(DEADLINE_S)
-    return sorted(results.tuples), sorted(late.tuples)
+    return sorted(results.tuples, key=repr), sorted(late.tuples, key=repr)
 
 
 def spans_of(window: Any, times: Iterable[int]) -> list[tuple[int, int]]:
@@ -145,7 +146,7 @@ def test_every_window_equals_a_computation_by_brute_force_in_every_order_within_
     conf = {"topology.state.cache.max.entries": cache, "topology.timers.per.wave": 3 if cache == 2 else 100_000}
     results, late = run(bolt, waves, seed=seed, tasks=tasks, restarts=restarts, **conf)
     assert not late
-    assert [row for row in results if row[0] != "end"] == expected(window, rows)
+    assert sorted(row for row in results if row[0] != "end") == expected(window, rows)
 
 
 @settings(max_examples=120, deadline=None)
@@ -172,7 +173,7 @@ def test_a_late_tuple_within_the_lateness_closes_its_window_again_and_any_other_
         window, lag=f"{lag} ms", lateness=f"{lateness} ms", late_stream="late"
     )
     results, late = run(bolt, [*waves, [("end", END, -1)]], seed=seed)
-    assert late == sorted(too_late)
+    assert sorted(late) == sorted(too_late)
     wanted = {row[:4] for row in expected(window, [row for row in rows if row not in too_late])}
     found = [row for row in results if row[0] != "end"]
     assert wanted <= {row[:4] for row in found}
@@ -180,6 +181,28 @@ def test_a_late_tuple_within_the_lateness_closes_its_window_again_and_any_other_
         final = {row[:2]: row[:4] for row in sorted(found, key=lambda row: len(row[3]))}
         assert set(final.values()) == wanted
         assert sorted(row[:2] for row in found if not row[4]) == sorted(final)
+
+
+EQUAL_KEYS: list[Any] = [1, True, 1.0, Decimal(1), "1", ("a", 1), ("a", True), ("a", 1.0), float("nan"), None, b"1"]
+
+
+@pytest.mark.parametrize("window", [Tumbling("10 ms"), Sliding("20 ms", every="10 ms"), Session("5 ms")])
+def test_keys_that_are_equal_in_a_dict_have_windows_of_their_own(window: Any) -> None:
+    rows: list[Any] = [(key, at, number) for number, key in enumerate(EQUAL_KEYS) for at in (1, 2)]
+    results, _ = run(Merging(window), [rows, [("end", END, -1)]], tasks=1)
+    found = sorted(row[3] for row in results if row[0] != "end")
+    each_twice = 2 if isinstance(window, Sliding) else 1
+    assert found == sorted((number, number) for number in range(len(EQUAL_KEYS)) for _ in range(each_twice))
+
+
+def test_a_key_that_no_state_takes_is_an_error_that_names_the_tuple() -> None:
+    class Keyed(Numbers):
+        def key(self, tup: Any) -> Any:
+            return [tup["key"]]
+
+    with pytest.raises(BoltError) as caught:
+        run(Keyed(Tumbling("10 ms")), [[("a", 1, 77)]], **{"topology.max.batch.retries": 0})
+    assert "77" in str(caught.value.tuple_text)
 
 
 def test_nothing_is_left_in_the_state_when_all_windows_are_over() -> None:
