@@ -18,6 +18,7 @@ from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, forget, 
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
+    forget()
     yield
     forget()
 
