@@ -161,3 +161,13 @@ def test_a_wave_sweeps_at_most_so_many_entries(monkeypatch: pytest.MonkeyPatch) 
         swept.append(waves.state.timed.swept)
     assert swept == [2, 2, 1, 0]
     assert waves.stored() == {}
+
+
+def test_an_entry_that_stays_in_a_full_cache_expires_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "_SPARE", -20)  # the headers of evicted entries are forgotten at once
+    waves = Waves(ttl_ms=100, cache_entries=3)
+    waves.begin(0)
+    waves.state.put_many([(key, 1) for key in "bcdefa"])
+    waves.commit()
+    assert waves.value(50) == 1, "the latest ones are in the cache"
+    assert waves.value(100) is None

@@ -39,7 +39,7 @@ class TimedStateMachine(RuleBasedStateMachine):
         most=st.sampled_from((1, 3, 100_000)),
     )
     def start(self, cache: int, pending: int, ttl: int | None, most: int) -> None:
-        expiry_module.SWEPT_PER_WAVE = most
+        expiry_module.SWEPT_PER_WAVE, expiry_module._SPARE = most, -20  # headers are forgotten at each eviction
         self.store = self.provider or MemoryStateProvider()
         self.namespace = new_namespace()
         self.limits: dict[str, Any] = {"cache_entries": cache, "pending_entries": pending, "ttl_ms": ttl}
@@ -53,7 +53,7 @@ class TimedStateMachine(RuleBasedStateMachine):
         self.open()
 
     def teardown(self) -> None:
-        expiry_module.SWEPT_PER_WAVE = 100_000
+        expiry_module.SWEPT_PER_WAVE, expiry_module._SPARE = 100_000, 1024
         if hasattr(self, "state"):
             self.state.close()
 
