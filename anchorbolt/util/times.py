@@ -71,6 +71,11 @@ def are_instants(numbers: Collection[int]) -> bool:
     return not numbers or (min(numbers) >= -LATEST_MS and max(numbers) <= LATEST_MS)
 
 
+def bucket_width(distance_ms: int, shift: int) -> int:
+    """Return the largest power of two, in ms, that fits 2^shift times into a distance in time; at least 1."""
+    return 1 << max(0, (distance_ms >> shift).bit_length() - 1)
+
+
 def shown_time(ms: int) -> str:
     """Return a point in time as text."""
     try:

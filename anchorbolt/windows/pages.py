@@ -12,7 +12,7 @@ from anchorbolt.serialization.msgpack_values import pack, unpack
 from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.streams.tuple import StreamHeader, Tuple
-from anchorbolt.util.times import NEVER
+from anchorbolt.util.times import NEVER, bucket_width
 
 RESERVED = "anchorbolt.window/"
 """How the keys of a window's own entries begin. They are text, which each codec of keys takes."""
@@ -217,7 +217,7 @@ class WaitingTuples:
     def add(self, kept: Kept) -> None:
         if self.reference is None:
             self.reference = kept.at
-        self._add(kept, 1 << max(0, (abs(kept.at - self.reference) >> 3).bit_length() - 1))
+        self._add(kept, bucket_width(abs(kept.at - self.reference), 3))
 
     def release(self, until: int) -> Iterator[Kept]:
         """Remove the tuples before a time, and yield them by time, those of one time in order of arrival."""

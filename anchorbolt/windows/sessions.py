@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
-from anchorbolt.util.times import LATEST_MS
 from anchorbolt.windows.kinds import Aggregate, Session, Window, index_of
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class SessionWindows:
 
     def add(self, key: Any, at: int, tup: Tuple) -> None:
         """Add a tuple to the session that it belongs to, or begin one; it may join several."""
-        index = key if type(key) is str else index_of(key)
+        index = index_of(key)
         if index not in self._open:
             self._open[index] = key, self._load(key)
         _, sessions = self._open[index]
@@ -59,7 +58,8 @@ class SessionWindows:
             if number:
                 value = self._aggregate.merge(value, part)
         sessions[first:last] = [(start, end, was_closed, True, self._aggregate.add(value, tup))]
-        if end <= self._present:  # it was closed, and is closed again in this wave
+        present = self._timers.present(self._clock)
+        if present is not None and end <= present:  # it was closed, and is closed again in this wave
             self._timers.set(key, at=end, clock=self._clock)
         if len(self._open) >= _MOST_OPEN:
             self.flush()
@@ -76,7 +76,8 @@ class SessionWindows:
 
         Call `flush` before.
         """
-        key, present = timer.key, self._present
+        key, present = timer.key, self._timers.present(self._clock)
+        assert present is not None, "without a watermark no timer fires by it"
         kept: list[_Kept] = []
         for session in self._load(key):
             start, end, was_closed, is_open, value = session
@@ -98,13 +99,6 @@ class SessionWindows:
     def keys_of_timer(self, timer: Timer) -> Iterator[Any]:
         """Yield the keys of the state that closing the sessions of a timer needs."""
         yield timer.key
-
-    @property
-    def _present(self) -> int:
-        """The present by the windows' clock."""
-        if self._clock == "processing":
-            return self._timers.now
-        return -LATEST_MS if self._timers.watermark is None else self._timers.watermark
 
     def _load(self, key: Any) -> list[_Kept]:
         return [tuple(session) for session in self._state.get(key, ())]

@@ -75,13 +75,9 @@ class Wiring:
                 self.edges[source.component].setdefault(source.stream, []).append(
                     Edge(spec.id, source, grouping, spec.takes_columns, spec.id in graph.chained)
                 )
-        # By bolt: the fields by which an input is grouped.
+        # By bolt and input: the fields by which the input is grouped; empty for a grouping without fields.
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
-            spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
-        }
-        self.grouping_fields = {
-            spec.id: {(source.component, source.stream): grouping.fields for source, grouping in spec.inputs}
-            for spec in bolts
+            spec.id: {source: grouping.fields for source, grouping in spec.inputs} for spec in bolts
         }
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self.stateful = (*self.stateful_bolts, *([ACKER_ID] if ackers else ()))  # all that keep state
@@ -205,7 +201,7 @@ class Wiring:
             this_task_index=index,
             component_tasks=self.task_ids,
             component_fields=self.fields,
-            grouping_fields=self.grouping_fields.get(component, {}),
+            grouping_fields=self.key_fields.get(component, {}),
         )
 
     @property

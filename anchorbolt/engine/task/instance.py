@@ -147,7 +147,6 @@ def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: b
             collector,
             emitter.forward,
             state,
-            plan.wiring.key_fields[component],
             plan.times[component],
             plan.settings.timers_per_wave,
             tracker,

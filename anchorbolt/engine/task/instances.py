@@ -251,9 +251,8 @@ def _wrapped(
     if isinstance(bolt, DataFrameSink):
         return SinkExecutor(bolt, context, plan.open_location(), forward), False
     assert isinstance(bolt, BaseStatefulBolt), "the builder refuses any other bolt"
-    state, fields = open_state(plan, task, bolt, budget), plan.wiring.key_fields[component]
-    time, timers = plan.times[component], plan.settings.timers_per_wave
-    return StatefulBatchExecutor(bolt, plan.conf, context, collector, forward, state, fields, time, timers), True
+    state, time, timers = open_state(plan, task, bolt, budget), plan.times[component], plan.settings.timers_per_wave
+    return StatefulBatchExecutor(bolt, plan.conf, context, collector, forward, state, time, timers), True
 
 
 def _new_batch_bolt(plan: ExecutionPlan, component: str) -> BaseBatchBolt:

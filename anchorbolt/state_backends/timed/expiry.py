@@ -17,6 +17,7 @@ from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization.codecs import DUE_TAG, INDEX_TAG
 from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
+from anchorbolt.util.times import bucket_width
 
 _HEADER = struct.Struct(">2sqq")
 _SPARE = 1024
@@ -144,15 +145,11 @@ class Expiry:
         values: list[bytes | None] = list(stored)
         dues, now = self._dues, self.now
         by_time: defaultdict[int, list[Any]] = defaultdict(list)
-        known: dict[bytes, Due] = {}  # by header: many entries have the same
-        size = _HEADER.size
+        parsed, size = _Headers(self._namespace), _HEADER.size
         for place, data in enumerate(stored):
             if data is None or data[:2] != DUE_TAG:
                 continue
-            header, key = data[:size], keys[place]
-            due = known.get(header)
-            if due is None:
-                due = known[header] = self._parsed(header)
+            key, due = keys[place], parsed[data[:size]]
             if due[0] <= now:
                 values[place] = None
             else:
@@ -223,15 +220,11 @@ class Expiry:
         again: list[Item] = []
         for start in range(0, len(items), _READ_TOGETHER):
             part = items[start : start + _READ_TOGETHER]
-            known: dict[bytes, Due] = {}  # by header
+            parsed = _Headers(self._namespace)
             for (item_due, key), data in zip(part, read([key for _, key in part]), strict=True):
                 if data is None or data[:2] != DUE_TAG or key in updates:
                     continue  # it was deleted, or put without a TTL
-                header = data[:size]
-                due = known.get(header)
-                if due is None:
-                    due = known[header] = self._parsed(header)
-                at, indexed = due
+                at, indexed = parsed[data[:size]]
                 if indexed != item_due:
                     continue  # it was indexed again
                 if at <= now:
@@ -246,21 +239,29 @@ class Expiry:
 
     def _look_at(self, at: int, keys: list[Any]) -> None:
         """Look at about this time, and never later, whether these keys have expired."""
-        width = 1 << max(0, ((at - self.now) >> _LOOK_SHIFT).bit_length() - 1)
-        self._looks[at - at % width] += keys
+        self._looks[at - at % bucket_width(at - self.now, _LOOK_SHIFT)] += keys
 
-    def _parsed(self, data: bytes) -> Due:
+
+class _Headers(dict[bytes, Due]):
+    """Parsed headers: many entries have the same. Raises `StateCorrupted` for one that is damaged."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__()
+        self._namespace = namespace
+
+    def __missing__(self, header: bytes) -> Due:
         try:
-            due, _ = split(data)
+            due, _ = split(header)
         except SerializationError as error:
             raise StateCorrupted(
                 f"state {self._namespace!r}: {error}. {START_OVER}.", namespace=self._namespace
             ) from error
-        assert due is not None, "the value begins with the tag"
+        assert due is not None, "it begins with the tag"
+        self[header] = due
         return due
 
 
 def _indexed_at(at: int, now: int) -> int:
     """Return a due time for the index, rounded up, so that entries of about one time are swept together."""
-    width = 1 << max(0, ((at - now) >> _WIDTH_SHIFT).bit_length() - 1)
+    width = bucket_width(at - now, _WIDTH_SHIFT)
     return -(-at // width) * width

@@ -23,6 +23,7 @@ from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import START_OVER
+from anchorbolt.util.times import bucket_width
 
 _CHUNK_ITEMS = 4096
 _CHUNK_BYTES = 1 << 18
@@ -236,7 +237,7 @@ def _bucket_of(due: int, now: int | None) -> int:
     """Return the first ms of the bucket for a due time."""
     width = _UNKNOWN_WIDTH
     if now is not None and due > now:
-        width = 1 << max(0, ((due - now) >> _SHIFT).bit_length() - 1)
+        width = bucket_width(due - now, _SHIFT)
     return due - due % width
 
 

@@ -126,6 +126,10 @@ class Timers(Generic[K]):
         stored = self._stored([record])[0]
         return None if stored is None else stored.at
 
+    def present(self, clock: TimerClock) -> int | None:
+        """Return the time of a clock in this wave, in ms since 1970; None for a bolt that has no watermark yet."""
+        return self.now if clock == "processing" else self.watermark
+
     @property
     def waiting(self) -> int:
         """About how many timers are set."""
@@ -178,7 +182,7 @@ class Timers(Generic[K]):
             self._known[record] = new
         self._changed.clear()
         for of, some in items.items():
-            self._index.add(_INDEX_CLOCKS[of], some, self._present(of))
+            self._index.add(_INDEX_CLOCKS[of], some, self.present(of))
         return updates
 
     def _take(self, clock: TimerClock, until: int, most: int) -> list[tuple[int, bytes, str, bytes]]:
@@ -200,9 +204,6 @@ class Timers(Generic[K]):
                     self._changed[record] = clock, stored.at
             self._updates = self.flush()
         return taken
-
-    def _present(self, clock: TimerClock) -> int | None:
-        return self.now if clock == "processing" else self.watermark
 
     def _record_key(self, key: Any, name: str) -> bytes:
         try:

@@ -209,12 +209,11 @@ class StatefulBatchExecutor(StatefulBoltExecutor):
         collector: BatchOutputCollector,
         forward: Forward,
         state: TaskState,
-        key_fields: Mapping[tuple[str, str], tuple[str, ...]],
         time: TimeSpec,
         timers_per_wave: int,
     ) -> None:
         self._finishes = hasattr(bolt, "finish_batch")
-        super().__init__(bolt, conf, context, collector, forward, state, key_fields, time, timers_per_wave)
+        super().__init__(bolt, conf, context, collector, forward, state, time, timers_per_wave)
         collector.refuse_emitted("prepare")
 
     def handle(self, checkpoint: CheckpointTuple) -> None:

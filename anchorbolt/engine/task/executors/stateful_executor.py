@@ -48,7 +48,6 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         collector: OutputCollector,
         forward: Callable[[CheckpointTuple], None],
         state: TaskState,
-        key_fields: Mapping[tuple[str, str], tuple[str, ...]],  # by source and stream: the fields of the grouping
         time: TimeSpec = NO_TIME,
         timers_per_wave: int = 1,
         tracker: TaskTracker | None = None,
@@ -61,7 +60,6 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         self._timers_per_wave = timers_per_wave
         self._clock = 0  # of the wave
         self._seen: dict[tuple[str, str], int] = {}  # the largest event times of the wave, by stream
-        self._key_fields = key_fields
         self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
         self._is_initialised = False
         super().__init__(
@@ -72,8 +70,8 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
     def outcome(self) -> TaskOutcome:
         state = self._state
         outcome = TaskOutcome(state.counters, state.base, state.seal)
-        if isinstance(state, CustomTaskState):
-            return replace(outcome, times=TimesOfWave(seen=self._seen))
+        if isinstance(state, CustomTaskState):  # has no time, see `open_state`
+            return outcome
         timed = state.timed
         times = TimesOfWave(timed.next_due, self._seen, timed.waiting)
         return replace(outcome, times=times, timers_fired=timed.fired, keys_swept=timed.swept)
@@ -97,7 +95,7 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
             self._state.prefetch(self._keys(batch))
             return
         header = batch.header
-        fields = self._key_fields.get((header.component, header.stream), ())
+        fields = self._context.grouping_fields.get((header.component, header.stream), ())
         columns = [batch.columns[header.index[field]] for field in fields]
         if len(columns) == 1 and type(columns[0]) is Coded:
             self._state.prefetch(columns[0].values, are_distinct=True)
@@ -178,8 +176,9 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
 
     def fire(self) -> Iterator[None]:
         state = self._state
-        if not self._time.has_timers or not isinstance(state, KeyValueState):
+        if not self._time.has_timers:
             return
+        assert isinstance(state, KeyValueState), "`open_state` refuses timers without one"
         due = state.timed.take_due(self._timers_per_wave)
         for start in range(0, len(due), _TIMERS_PER_SEND):
             part = due[start : start + _TIMERS_PER_SEND]
