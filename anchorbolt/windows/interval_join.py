@@ -12,11 +12,10 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.timed.timers import Timer, Timers
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import DEFAULT_STREAM, OutputFieldsDeclarer, check_name
+from anchorbolt.streams.declaration import OutputFieldsDeclarer, check_name
 from anchorbolt.streams.tuple import StreamHeader, Tuple
-from anchorbolt.util.messages import shortened
 from anchorbolt.util.times import NEVER, Duration, instant_ms, to_ms
-from anchorbolt.windows.join_fields import JoinField, check_join, parsed_field
+from anchorbolt.windows.join_fields import Selection, check_join, parsed_field
 from anchorbolt.windows.task_window import LATE_TUPLE_FIELD
 
 J = TypeVar("J", bound="IntervalJoin")
@@ -24,7 +23,7 @@ J = TypeVar("J", bound="IntervalJoin")
 _LEFT, _RIGHT = 0, 1
 
 
-class IntervalJoin(BaseStatefulBolt[KeyValueState[Any, Any]]):
+class IntervalJoin(Selection, BaseStatefulBolt[KeyValueState[Any, Any]]):
     """Joins tuples of two components with equal keys, if their event times are near to each other.
 
         IntervalJoin("orders", "id", "payments", "order_id", "at").between("-1 min", "10 min").select("id,amount")
@@ -65,9 +64,6 @@ class IntervalJoin(BaseStatefulBolt[KeyValueState[Any, Any]]):
         self._keys = parsed_field("IntervalJoin", left_key, left), parsed_field("IntervalJoin", right_key, right)
         self.event_time = timestamp_field
         self._bounds: tuple[int, int] | None = None
-        self._names: list[str] = []
-        self._selected: list[JoinField] = []
-        self._output = DEFAULT_STREAM
         self._late_stream: str | None = None
 
     def between(self: J, lower: Duration, upper: Duration) -> J:
@@ -89,22 +85,9 @@ class IntervalJoin(BaseStatefulBolt[KeyValueState[Any, Any]]):
         self._bounds = bounds
         return self
 
-    def select(self: J, fields: str) -> J:
-        """Set the fields of the output, as in "id,payments:amount"; see `JoinBolt.select`. Returns the bolt."""
-        if not isinstance(fields, str):
-            raise TopologyError(f"select got {shortened(fields)}. Pass names in one text, as in 'id,payments:amount'.")
-        self._names = [name.strip() for name in fields.split(",")]
-        self._selected = [parsed_field("select", name) for name in self._names]
-        return self
-
     def with_lag(self: J, lag: Duration) -> J:
         """Set how much later than a later one a tuple may come; see `lag` of `BaseStatefulBolt`. Returns the bolt."""
         self.lag = lag
-        return self
-
-    def with_output_stream(self: J, stream: str) -> J:
-        """Emit to a stream of this name instead of the default one. Returns the bolt."""
-        self._output = check_name("stream", stream)
         return self
 
     def with_late_tuple_stream(self: J, stream: str) -> J:
@@ -123,10 +106,7 @@ class IntervalJoin(BaseStatefulBolt[KeyValueState[Any, Any]]):
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declare the selected fields, and the stream of late tuples."""
-        if self._output == DEFAULT_STREAM:
-            declarer.declare(*self._names)
-        else:
-            declarer.declare_stream(self._output, *self._names)
+        super().declare_output_fields(declarer)
         if self._late_stream is not None:
             declarer.declare_stream(self._late_stream, LATE_TUPLE_FIELD)
 
@@ -178,8 +158,7 @@ class IntervalJoin(BaseStatefulBolt[KeyValueState[Any, Any]]):
                 if earliest <= other_at <= latest:
                     other = Tuple(tuple(values), StreamHeader(self._sides[1 - side], 0, stream, tuple(fields)))
                     pair = (tup, other) if side == _LEFT else (other, tup)
-                    row = tuple(self._value(field, pair) for field in self._selected)
-                    self._collector.emit(row, anchors=tup, stream=self._output)
+                    self._collector.emit(self._row(pair), anchors=tup, stream=self._output)
 
     def _keep(self, tup: Tuple, side: int, key: Any, at: int) -> None:
         number = at // self._width
@@ -205,14 +184,6 @@ class IntervalJoin(BaseStatefulBolt[KeyValueState[Any, Any]]):
         earliest, latest = self._range(side, at)
         for number in range(earliest // self._width, latest // self._width + 1):
             yield key, 1 - side, number
-
-    def _value(self, field: JoinField, pair: tuple[Tuple, Tuple]) -> Any:
-        for tup in pair:
-            if field.stream in (None, tup.source_component):
-                value = field.value_of(tup)
-                if value is not None:
-                    return value
-        return None
 
 
 def _signed_ms(duration: Duration) -> int:

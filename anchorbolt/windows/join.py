@@ -9,10 +9,9 @@ from anchorbolt.bolts.base import Bolt
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import DEFAULT_STREAM, OutputFieldsDeclarer, check_name
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.util.messages import did_you_mean, shortened
-from anchorbolt.windows.join_fields import JoinField, check_join, parsed_field
+from anchorbolt.util.messages import did_you_mean
+from anchorbolt.windows.join_fields import JoinField, Selection, check_join, parsed_field
 from anchorbolt.windows.task_window import BaseWindowedBolt
 from anchorbolt.windows.task_windows import TupleWindow
 
@@ -29,7 +28,7 @@ class _Joined(NamedTuple):
     is_left: bool
 
 
-class JoinBolt(BaseWindowedBolt):
+class JoinBolt(Selection, BaseWindowedBolt):
     """Joins the tuples of several streams that are in one window, by equal values of fields.
 
         JoinBolt("orders", "id").join("payments", "order_id", "orders").select("orders:id,amount")
@@ -55,9 +54,6 @@ class JoinBolt(BaseWindowedBolt):
             raise TopologyError(f"JoinBolt got by={by!r}. Pass 'component' or 'stream'.")
         self._by = by
         self._joined = [_Joined(source, parsed_field("JoinBolt", field, source), 0, False)]
-        self._selected: list[JoinField] = []
-        self._names: list[str] = []
-        self._output = DEFAULT_STREAM
 
     def join(self: J, source: str, field: str, prior: str) -> J:
         """Join another stream; only rows with a match remain. Returns the bolt.
@@ -76,26 +72,6 @@ class JoinBolt(BaseWindowedBolt):
         """Join another stream; rows without a match remain, with None for its fields. Otherwise like `join`."""
         return self._add("left_join", source, field, prior, is_left=True)
 
-    def select(self: J, fields: str) -> J:
-        """Set the fields of the output, as in "id,payments:amount,address.city". Returns the bolt.
-
-        The output's fields have these names. A field without a stream is that of the first joined stream whose tuple
-        has a value of it.
-
-        Raises:
-            TopologyError: `fields` is not text with names between commas.
-        """
-        if not isinstance(fields, str):
-            raise TopologyError(f"select got {shortened(fields)}. Pass names in one text, as in 'id,payments:amount'.")
-        self._names = [name.strip() for name in fields.split(",")]
-        self._selected = [parsed_field("select", name) for name in self._names]
-        return self
-
-    def with_output_stream(self: J, stream: str) -> J:
-        """Emit to a stream of this name instead of the default one. Returns the bolt."""
-        self._output = check_name("stream", stream)
-        return self
-
     def as_executed(self) -> Bolt:
         """Return the bolt that the engine calls. Raises `TopologyError` without selected fields or a window."""
         if not self._selected:
@@ -109,13 +85,6 @@ class JoinBolt(BaseWindowedBolt):
         fields = [*(joined.field for joined in self._joined), *self._selected]
         check_join(self._by, inputs, [joined.stream for joined in self._joined], fields)
 
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declare the selected fields."""
-        if self._output == DEFAULT_STREAM:
-            declarer.declare(*self._names)
-        else:
-            declarer.declare_stream(self._output, *self._names)
-
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
         """Keep the collector."""
         self.collector = collector
@@ -123,8 +92,7 @@ class JoinBolt(BaseWindowedBolt):
     def execute(self, window: TupleWindow) -> None:
         """Emit the joined rows of a window, in the order of the first stream's tuples."""
         for row in self._rows(window):
-            values = tuple(self._value(field, row) for field in self._selected)
-            self.collector.emit(values, anchors=window, stream=self._output)
+            self.collector.emit(self._row(row), anchors=window, stream=self._output)
 
     def _rows(self, window: TupleWindow) -> Iterable[Row]:
         first, *others = self._joined
@@ -150,14 +118,6 @@ class JoinBolt(BaseWindowedBolt):
                 yield *row, match
             if joined.is_left and not matches:
                 yield *row, None
-
-    def _value(self, field: JoinField, row: Row) -> Any:
-        for tup in row:
-            if tup is not None and (field.stream is None or field.stream == self._stream_of(tup)):
-                value = field.value_of(tup)
-                if value is not None:
-                    return value
-        return None
 
     def _stream_of(self, tup: Tuple) -> str:
         return tup.source_component if self._by == "component" else tup.source_stream

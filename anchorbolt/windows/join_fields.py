@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from anchorbolt.errors import TopologyError
+from anchorbolt.streams.declaration import DEFAULT_STREAM, OutputFieldsDeclarer, check_name
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.messages import did_you_mean, shortened
 
@@ -33,6 +34,62 @@ def parsed_field(call: str, name: object, stream: str | None = None) -> JoinFiel
             return JoinField(prefix.strip() or stream, path)
     example = "'field' or 'field.inner'" + ("" if stream is not None else " or 'stream:field'")
     raise TopologyError(f"{call} got the field {shortened(name)}. Pass a name, as in {example}.")
+
+
+S = TypeVar("S", bound="Selection")
+
+
+class Selection:
+    """The part of a join that chooses the fields and the stream of its output."""
+
+    _names: Sequence[str] = ()
+    _selected: Sequence[JoinField] = ()
+    _output = DEFAULT_STREAM
+
+    def select(self: S, fields: str) -> S:
+        """Set the fields of the output, as in "id,payments:amount,address.city". Returns the bolt.
+
+        The output's fields have these names. A field without a stream is that of the first joined stream whose tuple
+        has a value of it.
+
+        Raises:
+            TopologyError: `fields` is not text with names between commas.
+        """
+        if not isinstance(fields, str):
+            raise TopologyError(f"select got {shortened(fields)}. Pass names in one text, as in 'id,payments:amount'.")
+        self._names = [name.strip() for name in fields.split(",")]
+        self._selected = [parsed_field("select", name) for name in self._names]
+        return self
+
+    def with_output_stream(self: S, stream: str) -> S:
+        """Emit to a stream of this name instead of the default one. Returns the bolt."""
+        self._output = check_name("stream", stream)
+        return self
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Declare the selected fields."""
+        if self._output == DEFAULT_STREAM:
+            declarer.declare(*self._names)
+        else:
+            declarer.declare_stream(self._output, *self._names)
+
+    def _row(self, tuples: Iterable[Tuple | None]) -> tuple[Any, ...]:
+        """Return the output of one tuple of each joined stream."""
+        named = [(self._stream_of(tup), tup) for tup in tuples if tup is not None]
+        return tuple(_value(field, named) for field in self._selected)
+
+    def _stream_of(self, tup: Tuple) -> str:
+        """Return what names the stream of a tuple."""
+        return tup.source_component
+
+
+def _value(field: JoinField, named: Iterable[tuple[str, Tuple]]) -> Any:
+    for stream, tup in named:
+        if field.stream in (None, stream):
+            value = field.value_of(tup)
+            if value is not None:
+                return value
+    return None
 
 
 def check_join(
