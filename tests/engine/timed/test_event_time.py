@@ -7,30 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.checkpoint.times import BoltTimes, EventTime, TimesOfWave
 from anchorbolt.errors import BoltError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import Committed, Fields
+from tests.engine.jobs import Committed
+from tests.engine.timed.bolts import TimedBolt
 
 DEADLINE_S = 30
 
 
-class Watch(Fields, BaseStatefulBolt[Any]):
+class Watch(TimedBolt):
     """Sets a timer at the event time of each tuple, and emits it with the watermark at which it fires."""
 
     fields = ("number", "at", "watermark")
     event_time = "at"
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: Any) -> None:
-        self.state = state
-
-    def init_timers(self, timers: Any) -> None:
-        self.timers = timers
 
     def execute(self, tup: Any) -> None:
         self.timers.set(tup["number"], at=tup["at"], clock="event")

@@ -6,25 +6,17 @@ from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.testing import LocalCluster, ManualClock, TupleCapture
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from anchorbolt.windows import BaseWindowBolt, Tumbling
+from tests.engine.timed.bolts import TimedBolt
 
 DEADLINE_S = 30
 ROWS: Any = [("a", 1), ("b", 12), ("a", 3), ("a", 25), ("b", 31), ("a", 50), ("a", 55), ("a", 90)]
 
 
-class Late(BaseStatefulBolt[Any]):
+class Late(TimedBolt):
     """Sets a timer by event time for each key, which fires with the batch that follows."""
 
     event_time = "at"
     state_ttl = "1 h"
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: Any) -> None:
-        self.state = state
-
-    def init_timers(self, timers: Any) -> None:
-        self.timers = timers
 
     def execute(self, tup: Any) -> None:
         self.state.add(tup["key"], 1)

@@ -14,38 +14,30 @@ from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.testing.conformance.base import entries
 from anchorbolt.topology import Topology
-from tests.engine.jobs import Committed, Fields, chain
+from tests.engine.jobs import Committed, chain
+from tests.engine.timed.bolts import TimedBolt
 from tests.support.stores import settings_of
 
 DEADLINE_S = 30
 
 
-class Cart(Fields, BaseStatefulBolt[Any]):
+class Cart(TimedBolt):
     """Keeps what users put into their carts, for a day; a user who adds nothing for 30 minutes has left."""
 
     fields = ("user", "items", "at")
     state_ttl: Any = "1 d"
 
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: Any) -> None:
-        self.carts = state
-
-    def init_timers(self, timers: Any) -> None:
-        self.timers = timers
-
     def execute(self, tup: Any) -> None:
         user, item = tup["user"], tup["item"]
         if item == "?":
-            self.collector.emit((user, self.carts.get(user, []), None), anchors=tup)
+            self.collector.emit((user, self.state.get(user, []), None), anchors=tup)
         else:
-            self.carts.put(user, [*self.carts.get(user, []), item])
+            self.state.put(user, [*self.state.get(user, []), item])
             self.timers.set(user, after=timedelta(minutes=30))
         self.collector.ack(tup)
 
     def on_timer(self, timer: Any) -> None:
-        self.collector.emit((timer.key, self.carts.get(timer.key), timer.at_time), anchors=timer)
+        self.collector.emit((timer.key, self.state.get(timer.key), timer.at_time), anchors=timer)
 
 
 class Run:
@@ -134,20 +126,11 @@ def test_timers_and_ttls_outlive_a_run() -> None:
     assert second.stop()[1:] == [("ann", [], None)]
 
 
-class Alarms(Fields, BaseStatefulBolt[Any]):
+class Alarms(TimedBolt):
     """Sets timers as its tuples say, and emits those that fire."""
 
     fields = ("key", "name", "at")
     fails = 0
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: Any) -> None:
-        self.state = state
-
-    def init_timers(self, timers: Any) -> None:
-        self.timers = timers
 
     def execute(self, tup: Any) -> None:
         key, what = tup["user"], tup["item"]
