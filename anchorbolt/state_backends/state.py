@@ -34,7 +34,7 @@ class AttemptScope:
     committed: int = NOTHING_COMMITTED
     winner: str = ""  # the attempt that `committed` came from; empty if nothing is committed
     clock: int = 0  # of the wave: ms since 1970; the same in a repeated round, and never below the last wave's
-    watermark: int | None = None  # the bolt's, by event time: ms since 1970; None if there is none yet
+    watermark: int | None = None  # of the bolt, in ms since 1970; None before the first event time
     has_expiring: bool = False  # whether the bolt's committed state has entries that expire
 
 

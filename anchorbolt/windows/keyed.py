@@ -48,7 +48,7 @@ class WindowCollector:
 
 
 def problem_with(bolt: BaseWindowBolt, groupings: Iterable[Grouping], streams: Collection[str]) -> str:
-    """Return what is wrong with the declaration of a bolt, as the end of a message; empty if nothing is."""
+    """Return the first problem in the declaration of a bolt, as the end of a message; empty if it is valid."""
     window: object = getattr(bolt, "window", None)
     if not isinstance(window, Tumbling | Session):
         return f'has window {window!r}. Set Tumbling("1 h"), Sliding("10 min", every="1 min") or Session(gap="30 min").'
@@ -101,7 +101,7 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
         """Return the value of a window with one more tuple. `value` may be changed and returned."""
 
     def merge(self, one: Any, other: Any) -> Any:
-        """Return the value of two parts of a window together, of which `one` is earlier. Change neither.
+        """Return the combined value of two parts of a window; `one` is the earlier part. Change neither.
 
         Must be overridden for sessions: a tuple can join two. If it is overridden for sliding windows, a tuple is added
         once, and not to each window that contains it.

@@ -47,7 +47,7 @@ class Tumbling:
 
     @property
     def pane_ms(self) -> int:
-        """The length of the longest parts of which each window consists, so that windows share them."""
+        """The length of a pane: the longest part that divides all windows, so that windows can share it."""
         return gcd(self.length_ms, self.every_ms)
 
     def starts(self, at: int) -> range:
@@ -58,7 +58,7 @@ class Tumbling:
 
 
 class Sliding(Tumbling):
-    """Windows of one length, of which one starts `every` so often."""
+    """Overlapping windows of one length; a new one starts after each interval `every`."""
 
     def __init__(self, length: Duration, every: Duration) -> None:
         """Create it.

@@ -47,7 +47,7 @@ class PageStore:
         self.reads = 0  # pages read from the state, for tests
 
     def load(self, *name: Any) -> Any:
-        """Return what was saved under a name; None if nothing was."""
+        """Return the value that was saved under a name, or None."""
         data = self._state.get(_key(name))
         if data is None:
             return None
@@ -67,7 +67,7 @@ class PageStore:
         self._state.delete(_key(name))
 
     def load_page(self, *name: Any) -> list[Kept]:
-        """Return the tuples of a page; none if there is no such page."""
+        """Return the tuples of a page, or an empty list if the page does not exist."""
         self.reads += 1
         stored = self.load(*name)
         if stored is None:

@@ -131,7 +131,7 @@ class Alarms(Source):
     def __init__(self, plan: ExecutionPlan, clock: Clock) -> None:
         """`clock` returns seconds since 1970."""
         self._bolts = [bolt for bolt, time in plan.times.items() if time.has_timers]
-        # Their windows close when the sources are empty, a bolt after those that send to it.
+        # The bolts whose windows are closed when the sources are empty, upstream bolts first.
         self._closing = [bolt for bolt in self._bolts if plan.settings.closes_windows]
         self._clock = clock
         self._checkpoints: CheckpointCoordinator | None = None

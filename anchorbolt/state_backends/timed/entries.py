@@ -32,7 +32,7 @@ NOTHING_DUE = NextDue()
 
 
 class TimedEntries:
-    """The expiring entries, the timers and the index of one namespace. Reads and writes nothing if there are none."""
+    """The expiring entries, the timers and the index of one namespace. Without any, nothing is read or written."""
 
     def __init__(self, encoding: EntryEncoding, attempt: TaskNamespace, read: Read, ttl_ms: int | None) -> None:
         self._encoding = encoding
@@ -57,7 +57,7 @@ class TimedEntries:
         return [] if self.expiry is None else self.expiry.begin(scope.clock)
 
     def forget(self) -> None:
-        """Forget what was read, added or changed."""
+        """Drop all cached data and all changes."""
         self._index.forget()
         self._updates.clear()
         if self.expiry is not None:

@@ -57,7 +57,7 @@ class Live(NamedTuple):
 
 
 def live_entry(key: bytes, stored: bytes | None, now: int) -> Live | None:
-    """Return an entry at this time of the clock; None if there is none, or if it has expired.
+    """Return an entry as it is at `now`, in ms; None if the key has no value or its entry has expired.
 
     Raises `SerializationError` if its header is damaged.
     """

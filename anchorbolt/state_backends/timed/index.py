@@ -191,7 +191,7 @@ class TimeIndex:
         return self._directories[clock]
 
     def _listed(self, clock: IndexClock, buckets: Sequence[int]) -> list[list[_Chunk]]:
-        """Return the chunks of buckets; those that this wave has not used yet are read together."""
+        """Return the chunks of buckets. Reads the buckets that this wave has not used yet in one call."""
         directory = self._directory(clock)
         for bucket in buckets:
             if bucket not in directory:
