@@ -108,13 +108,20 @@ kafka-word-count:  ## word count from topic to topic of a Kafka of its own, with
 	$(SET_UP) --java --kafka
 	$(IN_VENV) python examples/kafka_word_count/run.py $(OPTIONS)
 
-bench:  ## word count beside its peers; OPTIONS=--short for 5 minutes; without OPTIONS also bench-reliable and -latency
+bench:  ## word count beside its peers; OPTIONS=--short for 5 minutes; without OPTIONS also bench-reliable, -latency, -hourly
 	$(SET_UP) --java --redis --peers
 	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python -m benchmarks.word_count $(OPTIONS)
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.reliable)
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.reliable --workers 2 --rounds 3)
 	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.latency)
+	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.hourly)
+
+.PHONY: bench-hourly
+bench-hourly:  ## benchmarks/hourly: an hourly count with late events, beside Spark's timers and Bytewax's windows
+	$(SET_UP) --java --redis --peers
+	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
+	$(IN_VENV) python -m benchmarks.hourly $(OPTIONS)
 
 .PHONY: bench-sweeps
 bench-sweeps:  ## benchmarks/sweeps.py: words/s against the sizes of batch, key and value, the tasks, and the skew

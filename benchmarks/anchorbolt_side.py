@@ -10,7 +10,7 @@ from anchorbolt.engine import WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.run.spark_cluster import SparkCluster, SparkRunHandle
 from anchorbolt.topology.graph import Topology
-from benchmarks.contestant import BatchFigures, Place, figures_of
+from benchmarks.contestant import BatchFigures, Counts, Place, figures_of
 from benchmarks.word_count_topology import count_in, word_count, word_count_of_files
 from benchmarks.workloads import EVERY, HUGE, LARGE, TASKS, Output, Workload
 
@@ -73,7 +73,7 @@ class JobsOnSqlite:
         phases = {report.batch_id: _phases(report) for report in handle.reports}
         return [replace(figures, phases_ms=phases[figures.batch_id]) for figures in figures_of(handle.query)]
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counts:
         assert self._handle is not None
         return {word: count_in(value) for word, value in self._handle.state("count").items()}
 
@@ -89,6 +89,7 @@ class FilesOnSqlite(WorkersOnSqlite):
     """Anchorbolt in two workers that stay, which read the files themselves: a transactional topology."""
 
     name = "Anchorbolt files, SQLite"
+    first_bolt = "split"
 
     @staticmethod
     def topology(workload: Workload, text: Path, out: Path) -> Topology:
@@ -108,7 +109,7 @@ class FilesOnSqlite(WorkersOnSqlite):
         self._handle = handle
         figures = []
         for at, report in committed:
-            lines = report.tuples_in.get("split", 0)
+            lines = report.tuples_in.get(self.first_bolt, 0)
             if lines:
                 figures.append(BatchFigures(report.batch_id, lines, (at - began) * 1000, {}, _phases(report)))
             began = at

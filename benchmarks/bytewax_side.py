@@ -12,8 +12,9 @@ import subprocess
 import sys
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
-from benchmarks.contestant import BatchFigures, Place
+from benchmarks.contestant import BatchFigures, Counts, Place
 from benchmarks.workloads import LARGE, TASKS, Workload
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools"))
@@ -30,6 +31,7 @@ class BytewaxSide:
 
     name = "Bytewax, rows"
     works_on = LARGE
+    dataflow = _DATAFLOW
     by_rows = True
 
     def __init__(self, spark: None, workload: Workload, place: Place) -> None:
@@ -58,8 +60,7 @@ class BytewaxSide:
         options = ["-a", addresses, "-r", self._recovery, "-s", "0", "-b", "0"]
         processes = []
         for number in range(TASKS):
-            arguments = str(self._text), str(self._times), number, TASKS, self.by_rows
-            dataflow = f"{_DATAFLOW}:dataflow({', '.join(map(repr, arguments))})"
+            dataflow = f"{self.dataflow}:dataflow({', '.join(map(repr, self.arguments(number)))})"
             command = [self._python(), "-m", "bytewax.run", dataflow, "-i", str(number), *options]
             processes.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": ""}))
         codes = [process.wait() for process in processes]
@@ -72,7 +73,11 @@ class BytewaxSide:
             for parts, before, after in zip(zip(*calls, strict=True), begun, begun[1:], strict=False)
         ]
 
-    def counts(self) -> dict[str, int]:
+    def arguments(self, number: int) -> tuple[Any, ...]:
+        """Return the arguments of the dataflow in the process of this number."""
+        return str(self._text), str(self._times), number, TASKS, self.by_rows
+
+    def counts(self) -> Counts:
         """Read the snapshots."""
         counts = {}
         for partition in self._recovery.glob("*.sqlite3"):

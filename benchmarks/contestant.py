@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.workloads import Workload
 
-__all__ = ["BatchFigures", "Contestant", "ContestantKind", "Place", "figures_of"]
+__all__ = ["BatchFigures", "Contestant", "ContestantKind", "Counts", "Place", "figures_of"]
+
+Counts = Mapping[Any, int]
+"""How often each word occurs."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Contestant(Protocol):
     def run(self) -> list[BatchFigures]:
         """Start the query where it stopped, run it until the source is empty; return the last batches in order."""
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counts:
         """Return the committed state."""
 
 

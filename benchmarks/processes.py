@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from benchmarks.contestant import BatchFigures, Contestant, ContestantKind, Place
+from benchmarks.contestant import BatchFigures, Contestant, ContestantKind, Counts, Place
 from benchmarks.workloads import Workload
 
 __all__ = ["RemoteContestant", "SideProcess"]
@@ -78,7 +78,7 @@ class RemoteContestant:
     def run(self) -> list[BatchFigures]:
         return self._process.call(_run, self._workload)
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counts:
         return self._process.call(_counts, self._workload)
 
 
@@ -120,5 +120,5 @@ def _run(workload: str) -> list[BatchFigures]:
     return _contestants[workload].run()
 
 
-def _counts(workload: str) -> dict[str, int]:
+def _counts(workload: str) -> Counts:
     return _contestants[workload].counts()

@@ -3,12 +3,25 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median, quantiles
+from typing import Protocol
 
-from benchmarks.contestant import BatchFigures, Contestant
+from benchmarks.contestant import BatchFigures, Contestant, Counts
 from benchmarks.workloads import Workload
-from benchmarks.zipf_text import ZipfText
 
-__all__ = ["Case", "Result", "WrongCounts", "compare"]
+__all__ = ["Case", "Result", "Text", "WrongCounts", "compare"]
+
+
+class Text(Protocol):
+    """What all sides read."""
+
+    words: int  # written so far
+
+    @property
+    def counts(self) -> Counts:
+        """What the sides must have counted."""
+
+    def write(self, sentences: int, files: int) -> None:
+        """Add one batch of so many lines, distributed evenly over so many files."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +36,7 @@ class Case:
     """
 
     workload: Workload
-    text: ZipfText
+    text: Text
     sides: Sequence[Contestant]
     batches: dict[str, list[list[BatchFigures]]] = field(default_factory=dict)
 
@@ -119,11 +132,11 @@ def _check_batches(workload: Workload, side: Contestant, measured: Sequence[Batc
         )
 
 
-def _check_counts(side: Contestant, text: ZipfText) -> None:
-    counts = side.counts()
-    if counts != text.counts:
-        wrong = next(word for word in {*counts, *text.counts} if counts.get(word) != text.counts[word])
+def _check_counts(side: Contestant, text: Text) -> None:
+    counts, expected = side.counts(), text.counts
+    if counts != expected:
+        wrong = next(word for word in {*counts, *expected} if counts.get(word) != expected.get(word))
         raise WrongCounts(
-            f"{side.name} counted {sum(counts.values())} words, the text has {text.words}; {wrong!r}, for one, "
-            f"{counts.get(wrong)} times instead of {text.counts[wrong]}"
+            f"{side.name} counted {sum(counts.values())} words, the text has {sum(expected.values())}; {wrong!r}, for "
+            f"one, {counts.get(wrong)} times instead of {expected.get(wrong)}"
         )

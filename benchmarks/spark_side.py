@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, DataFrameReader, GroupedData, Row, SparkSessi
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from benchmarks.contestant import BatchFigures, Place, figures_of
+from benchmarks.contestant import BatchFigures, Counts, Place, figures_of
 from benchmarks.workloads import EVERY, HUGE, LARGE, Output, Workload
 
 __all__ = ["JvmSide", "PandasSide", "SparkSide"]
@@ -115,7 +115,7 @@ class SparkSide:
         query.awaitTermination()
         return figures_of(query)
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> Counts:
         rows = self._state().load(str(self._checkpoint)).select("key.word", "value.count").toLocalIterator()
         return {row["word"]: row["count"] for row in rows}
 

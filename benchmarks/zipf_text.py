@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-__all__ = ["DISTINCT_WORDS", "WORDS_PER_SENTENCE", "Vocabulary", "ZipfText"]
+__all__ = ["DISTINCT_WORDS", "WORDS_PER_SENTENCE", "TextFiles", "Vocabulary", "ZipfText"]
 
 DISTINCT_WORDS = 100_000
 WORDS_PER_SENTENCE = 10
@@ -44,34 +44,17 @@ class Vocabulary:
         return weights
 
 
-class ZipfText:
-    """An endless text, written as files into a directory that a file stream reads.
+class TextFiles:
+    """A directory of text files, which get numbers and appear when they are complete."""
 
-    Attributes:
-        counts: How often each word was written so far.
-        words: How many words were written so far.
-    """
-
-    def __init__(self, directory: Path, seed: int, vocabulary: Vocabulary | None = None) -> None:
+    def __init__(self, directory: Path) -> None:
         """Write into `directory`, which is made."""
         directory.mkdir(parents=True)
-        vocabulary = vocabulary or Vocabulary()
         self._directory = directory
-        self._random = random.Random(seed)
-        self._vocabulary = vocabulary.words()
-        self._weights = list(accumulate(vocabulary.weights()))
         self._files = 0
-        self.counts: Counter[str] = Counter()
-        self.words = 0
 
-    def write(self, sentences: int, files: int) -> None:
-        """Add one batch of `sentences`, distributed evenly over `files` files."""
-        words = self._random.choices(self._vocabulary, cum_weights=self._weights, k=sentences * WORDS_PER_SENTENCE)
-        self.counts.update(words)
-        self.words += len(words)
-        lines = [
-            " ".join(words[start : start + WORDS_PER_SENTENCE]) for start in range(0, len(words), WORDS_PER_SENTENCE)
-        ]
+    def add(self, lines: list[str], files: int) -> None:
+        """Distribute lines, which have no line ends, over so many new files."""
         for index in range(files):
             self._add_file("".join(line + "\n" for line in lines[index::files]))
 
@@ -84,3 +67,32 @@ class ZipfText:
         os.utime(hidden, (time, time))
         hidden.rename(self._directory / name)
         self._files += 1
+
+
+class ZipfText:
+    """An endless text, written as files into a directory that a file stream reads.
+
+    Attributes:
+        counts: How often each word was written so far.
+        words: How many words were written so far.
+    """
+
+    def __init__(self, directory: Path, seed: int, vocabulary: Vocabulary | None = None) -> None:
+        """Write into `directory`, which is made."""
+        vocabulary = vocabulary or Vocabulary()
+        self._text = TextFiles(directory)
+        self._random = random.Random(seed)
+        self._vocabulary = vocabulary.words()
+        self._weights = list(accumulate(vocabulary.weights()))
+        self.counts: Counter[str] = Counter()
+        self.words = 0
+
+    def write(self, sentences: int, files: int) -> None:
+        """Add one batch of `sentences`, distributed evenly over `files` files."""
+        words = self._random.choices(self._vocabulary, cum_weights=self._weights, k=sentences * WORDS_PER_SENTENCE)
+        self.counts.update(words)
+        self.words += len(words)
+        lines = [
+            " ".join(words[start : start + WORDS_PER_SENTENCE]) for start in range(0, len(words), WORDS_PER_SENTENCE)
+        ]
+        self._text.add(lines, files)
