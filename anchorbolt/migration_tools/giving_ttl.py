@@ -151,8 +151,7 @@ class _Dues(NamedTuple):
             if self.at is None or latest is None:
                 changed += [(key, value)] if due is not None else ()
                 continue
-            # The item that the index has for the key still counts if it is due early enough, and not swept yet.
-            indexed = due[1] if due is not None and self.now < due[1] <= latest else latest
+            indexed = latest if due is None else min(due[1], latest)  # an item that is due early enough still counts
             changed.append((key, joined((self.at, indexed), value)))
             if due is None or due[1] != indexed:
                 items.append((indexed, key))

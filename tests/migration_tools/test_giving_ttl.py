@@ -174,10 +174,20 @@ def test_a_second_ttl_replaces_the_first_whether_it_is_longer_or_shorter(job: Jo
     job.give(30)
     job.give(60, every_entry=True, day=2)
     assert job.run([], day=61.9) == Counter(WORDS)
-    job.give(2, every_entry=True, day=50)
-    assert job.run([], day=52) == {}
-    assert job.run(["x", "y", "z", "x", "y", "z"], day=90) == {"x": 2, "y": 2, "z": 2}
+    job.give(2, every_entry=True)
+    assert job.run([], day=63.9) == {}
+    assert job.run(["x", "y", "z", "x", "y", "z"], day=65) == {"x": 2, "y": 2, "z": 2}
     assert len(job.stored()) == 3
+    assert job.indexed() == []
+
+
+def test_a_shorter_ttl_does_not_wait_for_the_sweep_of_the_longer_one(job: Job) -> None:
+    job.run(WORDS)
+    job.give(60)
+    job.give(2, every_entry=True)
+    job.run(["x", "y", "z", "x", "y", "z"], day=4)
+    assert len(job.stored()) == 3
+    job.run(["x", "y", "z", "x", "y", "z"], day=90)
     assert job.indexed() == []
 
 
