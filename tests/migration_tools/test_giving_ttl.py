@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite.storage import SqliteStateStorage
 from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.testing.conformance.base import entries
@@ -223,12 +225,8 @@ def test_what_cannot_get_a_ttl_is_refused(job: Job, monkeypatch: pytest.MonkeyPa
 
 def test_a_custom_state_is_refused(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     job.run(WORDS)
-    head = type(job.provider.open("any")).head
-    monkeypatch.setattr(
-        type(job.provider.open("any")),
-        "head",
-        lambda self: head(self).__class__(**{**vars(head(self)), "codec": CUSTOM_HEADER}),
-    )
+    head = SqliteStateStorage.head
+    monkeypatch.setattr(SqliteStateStorage, "head", lambda self: replace(head(self), codec=CUSTOM_HEADER))
     with pytest.raises(MigrationRefused, match="custom state"):
         job.give()
 
@@ -282,7 +280,9 @@ def test_the_tuples_of_a_window_by_count_do_not_expire(job: Job) -> None:
     assert own(job.run(["b", "b", "b"], bolt, day=80)) == {"bbb"}
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "after", [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.thorough)]
+)
 @pytest.mark.timeout(300)
 def test_a_command_that_is_killed_anywhere_is_whole_or_can_be_repeated(after: bool, name: str, tmp_path: Path) -> None:
     whole = Job(SqliteStateProvider(str(tmp_path / "whole")), name, tmp_path / "place")
