@@ -1,7 +1,8 @@
-"""The commands `anchorbolt state …`. None of them starts Spark; only `rename` writes, or raises a fence."""
+"""The commands `anchorbolt state …`. None of them starts Spark; only `rename` and `ttl` write, or raise a fence."""
 
 import json
 import sys
+import time
 from enum import Enum
 from typing import Annotated
 
@@ -11,8 +12,17 @@ from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_lin
 from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
+from anchorbolt.util.times import NEVER, positive_ms
 
-app = App("Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state.")
+app = App(
+    "Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state, or "
+    "give its entries a TTL."
+)
+
+_TakeFence = Annotated[
+    bool, typer.Option("--take-fence", help="Take the fence from the run that holds it; if alive, it ends with Fenced.")
+]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, and write nothing.")]
 
 
 class ScanCodec(str, Enum):
@@ -215,11 +225,8 @@ def rename(
     new_id: Annotated[str, typer.Argument(metavar="NEW_ID", help="Its new id, which has no state yet.")],
     conf: Conf = None,
     overrides: Overrides = None,
-    take_fence: Annotated[
-        bool,
-        typer.Option("--take-fence", help="Take the fence from the run that holds it; if alive, it ends with Fenced."),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, and write nothing.")] = False,
+    take_fence: _TakeFence = False,
+    dry_run: _DryRun = False,
     as_json: Json = False,
 ) -> int:
     """Give the state of a renamed stateful bolt to its new id, in one transaction. Stop the topology first.
@@ -238,4 +245,56 @@ def rename(
             provider, topology, prefix, component, new_id, take_fence=take_fence, dry_run=dry_run, progress=progress
         )
     print_line(json.dumps(report.to_content()) if as_json else "\n".join(rename_lines(report)))
+    return DONE
+
+
+@app.command()
+@with_exit_code
+def ttl(
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The topology's name.")],
+    component: Annotated[str, typer.Argument(metavar="COMPONENT", help="The stateful bolt that has the state.")],
+    duration: Annotated[
+        str,
+        typer.Argument(metavar="TTL", help='How long the entries live from now: "30 d", "12 h"; "never" to keep them.'),
+    ],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    every_entry: Annotated[bool, typer.Option("--all", help="Also replace the TTLs that entries have.")] = False,
+    with_timers: Annotated[
+        bool,
+        typer.Option("--with-timers", help="Also for a bolt with timers or event time, if its entries are no windows."),
+    ] = False,
+    take_fence: _TakeFence = False,
+    dry_run: _DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Give the entries of a stateful bolt that have no TTL one, in one transaction. Stop the topology first.
+
+    If the command is interrupted, run it again; if it then says that a transaction is open, start the topology.
+    """
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import ttl_lines
+    from anchorbolt.cli.work_progress import shown_progress
+    from anchorbolt.migration_tools.giving_ttl import give_ttl
+
+    try:
+        ttl_ms = None if duration == NEVER else positive_ms(duration)
+    except ValueError as error:
+        raise ConfigError(f"TTL: {error}. Give a duration, or {NEVER!r}.") from None
+    provider, settings, _ = open_store(conf, overrides or ())
+    with shown_progress() as progress:
+        report = give_ttl(
+            provider,
+            topology,
+            settings.namespace_prefix_of(topology),
+            component,
+            ttl_ms,
+            now=int(time.time() * 1000),
+            every_entry=every_entry,
+            with_timers=with_timers,
+            take_fence=take_fence,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    print_line(json.dumps(report.to_content()) if as_json else "\n".join(ttl_lines(report)))
     return DONE

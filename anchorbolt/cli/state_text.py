@@ -10,6 +10,7 @@ from anchorbolt.checkpoint.decision_log import is_record_namespace
 from anchorbolt.cli.command import print_line
 from anchorbolt.cli.work_progress import shown_progress
 from anchorbolt.migration_tools.entries import Entry, NamespaceSummary
+from anchorbolt.migration_tools.giving_ttl import TtlReport
 from anchorbolt.migration_tools.renaming import RenameReport
 from anchorbolt.migration_tools.topology_inspection import NamespaceReport, TopologyReport
 from anchorbolt.serialization.codecs import FIRST_VERSION
@@ -193,3 +194,13 @@ def rename_lines(report: RenameReport) -> list[str]:
         return [*lines, f"dry run: nothing was written. The rename would be txid {report.txid} in {report.store}"]
     entries = counted(report.entries or 0, "key")
     return [*lines, f"renamed {entries} in {report.store}, as txid {report.txid}"]
+
+
+def ttl_lines(report: TtlReport) -> list[str]:
+    """Describe a TTL that was given to the entries of a bolt, or a dry run of it."""
+    until = "stay" if report.expires_at is None else f"expire {shown_time(report.expires_at)}"
+    if report.is_dry_run:
+        names = list(report.namespaces)
+        return [*names, f"dry run: nothing was written. The entries would {until}, as of txid {report.txid}"]
+    entries = counted(report.entries or 0, "key")
+    return [f"{entries} in {', '.join(report.namespaces)} {until}, as of txid {report.txid} in {report.store}"]

@@ -83,7 +83,7 @@ class AttemptWriter:
         self._storage = storage
         self._fence = fence
         self._txid = txid
-        self._attempt = uuid.uuid4().hex if attempt is None else attempt
+        self.attempt = uuid.uuid4().hex if attempt is None else attempt
         self._base = base
         self._codec = codec
         self._seal = Seal(0, 0)
@@ -91,13 +91,13 @@ class AttemptWriter:
 
     def stage(self, updates: Mapping[bytes, bytes | None]) -> None:
         number = self._seal.slices
-        staged = StagedSlice(self._fence, self._txid, self._attempt, self._base, number, updates, self._codec)
+        staged = StagedSlice(self._fence, self._txid, self.attempt, self._base, number, updates, self._codec)
         self._seal = self._storage.stage(staged)
 
     def sealed(self) -> Winner:
         """Seal the attempt."""
-        self._storage.seal(self._fence, self._attempt, self._seal)
-        return Winner(self._attempt, self._base, self._seal)
+        self._storage.seal(self._fence, self.attempt, self._seal)
+        return Winner(self.attempt, self._base, self._seal)
 
 
 def claimed(storage: StateStorage, generation: int) -> Fence:

@@ -17,7 +17,7 @@ from anchorbolt.streams.columns import as_list, rows_of
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import DEFAULT_STREAM, Grouping
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.util.times import Duration, instant_ms, to_ms
+from anchorbolt.util.times import NEVER, Duration, instant_ms, to_ms
 from anchorbolt.windows.aligned import AlignedWindows
 from anchorbolt.windows.kinds import Session, Tumbling, Window
 from anchorbolt.windows.sessions import SessionWindows
@@ -88,6 +88,7 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
             `late_tuples` of the bolt counts them.
     """
 
+    state_ttl = NEVER  # an open window never expires, whatever the topology's TTL is
     window: Tumbling | Session
     lateness: Duration = "0 s"
     late_stream: str | None = None

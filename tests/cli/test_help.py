@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import invoke
 
-COMMANDS = ["", "run", "state", "state namespaces", "state get", "state scan", "state explain", "migrate"]
+COMMANDS = ["", "run", "state", "state namespaces", "state get", "state scan", "state explain", "state ttl", "migrate"]
 COMMANDS += ["migrate base64-to-binary", "migrate undo", "migrate discard-backup", "migrate copy"]
 
 

@@ -17,6 +17,7 @@ from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite.storage import SqliteStateStorage
 from anchorbolt.testing.conformance.base import Items, committed, new_namespace
 from tests.engine.jobs import word_count
 from tests.state_backends.conftest import (  # noqa: F401 - fixtures
@@ -38,6 +39,31 @@ StartWords = Callable[..., RunHandle]
 
 class Killed(BaseException):
     """Not caught by anything that handles a failure, as a kill is not."""
+
+
+def raise_killed(*_: Any) -> None:
+    raise Killed
+
+
+class KilledAt:
+    """Ends the process's work before or after the nth call of a storage that writes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int, *, after: bool) -> None:
+        self.left = number
+        for method in ("claim", "raise_fence", "stage", "seal", "commit", "write"):
+            monkeypatch.setattr(SqliteStateStorage, method, self._wrapped(getattr(SqliteStateStorage, method), after))
+
+    def _wrapped(self, call: Any, after: bool) -> Any:
+        def wrapped(*arguments: Any) -> Any:
+            self.left -= 1
+            if self.left == 0 and not after:
+                raise Killed
+            result = call(*arguments)
+            if self.left == 0:
+                raise Killed
+            return result
+
+        return wrapped
 
 
 @contextmanager

@@ -13,12 +13,11 @@ from anchorbolt.migration_tools.renaming import RenameReport, rename_state
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-from anchorbolt.state_backends.sqlite.storage import SqliteStateStorage
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import BaseBatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import StatefulBolt
-from tests.migration_tools.conftest import ALL, Killed, conf_of
+from tests.migration_tools.conftest import ALL, Killed, KilledAt, conf_of, raise_killed
 
 WORDS = ["to", "be", "or", "not", "to", "be", "that", "is", "the", "question"]
 LATER = ["to", "do", "is", "to", "be"]
@@ -78,27 +77,6 @@ def test_what_cannot_be_renamed_is_refused(sqlite_provider: SqliteStateProvider,
     assert run(sqlite_provider, name, "count", [], tmp_path) == Counter(WORDS)
 
 
-class KilledAt:
-    """Ends the process's work before or after the nth call of a storage that writes."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int, *, after: bool) -> None:
-        self.left = number
-        for method in ("claim", "raise_fence", "stage", "seal", "commit", "write"):
-            monkeypatch.setattr(SqliteStateStorage, method, self._wrapped(getattr(SqliteStateStorage, method), after))
-
-    def _wrapped(self, call: Any, after: bool) -> Any:
-        def wrapped(*arguments: Any) -> Any:
-            self.left -= 1
-            if self.left == 0 and not after:
-                raise Killed
-            result = call(*arguments)
-            if self.left == 0:
-                raise Killed
-            return result
-
-        return wrapped
-
-
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.timeout(300)
 def test_a_rename_that_is_killed_anywhere_is_whole_or_can_be_repeated(after: bool, name: str, tmp_path: Path) -> None:
@@ -137,10 +115,6 @@ def test_a_run_on_a_rename_that_was_killed_before_its_decision_goes_on_as_before
     assert run(sqlite_provider, name, "count", LATER, tmp_path) == Counter(WORDS + LATER)
     rename(sqlite_provider, name)
     assert run(sqlite_provider, name, "counter", [], tmp_path) == Counter(WORDS + LATER)
-
-
-def raise_killed(*_: Any) -> None:
-    raise Killed
 
 
 class Sum(StatefulBolt):

@@ -235,6 +235,22 @@ def test_windows_by_the_waves_clock() -> None:
     assert sorted(results.tuples) == [("a", 0, 60_000, (1, 3), False), ("b", 0, 60_000, (2,), False)]
 
 
+@pytest.mark.parametrize("window", [Tumbling("10 s"), Sliding("10 s", every="5 s"), Session("10 s")])
+def test_an_open_window_does_not_expire_with_the_ttl_of_the_topology(window: Any) -> None:
+    clock, committed, results = ManualClock(), Committed(), TupleCapture()
+    spout = FeederSpout(["key", "at", "number"])
+    job = topology(Merging(window), spout, results, TupleCapture(), 1)
+    conf = {"topology.state.ttl.secs": 5}
+    handle = LocalCluster(clock=clock).submit(job, conf, until_empty=False, on_wave=committed)
+    spout.feed([("a", 5000, 1)])
+    assert committed.wait_for(1, DEADLINE_S)
+    clock.advance(60)
+    spout.feed([("a", 60_000, 2)])  # the next wave closes the window
+    assert committed.wait_for(3, DEADLINE_S)
+    assert handle.stop(DEADLINE_S)
+    assert [row[3] for row in sorted(results.tuples)] == [(1,)] * len(spans_of(window, [5000]))
+
+
 def test_a_run_until_empty_leaves_windows_open_unless_it_is_to_close_them() -> None:
     rows = [("a", 1, 1), ("b", 12, 2), ("a", 25, 3)]
     bolt = Merging(Tumbling("10 ms"))

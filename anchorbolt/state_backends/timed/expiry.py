@@ -48,6 +48,11 @@ def split(data: bytes) -> tuple[Due | None, bytes]:
     return (at, indexed), data[_HEADER.size :]
 
 
+def joined(due: Due, value: bytes) -> bytes:
+    """Return a stored value with its header: the reverse of `split`."""
+    return _HEADER.pack(DUE_TAG, *due) + value
+
+
 class Live(NamedTuple):
     """An entry as a user sees it."""
 
@@ -185,7 +190,7 @@ class Expiry:
         self, at: int, places: list[int], keys: Sequence[Any], key_bytes: Sequence[bytes], stored: list[bytes | None]
     ) -> None:
         """Put a header before the values at some places, for one due time."""
-        dues, now, latest = self._dues, self.now, _indexed_at(at, self.now)
+        dues, now, latest = self._dues, self.now, indexed_at(at, self.now)
         headers: dict[int, tuple[bytes, Due]] = {}  # by the due time of the item in the index
         new: list[bytes] = []
         looks: list[Any] = []
@@ -231,9 +236,9 @@ class Expiry:
                     updates[key] = None
                     self.swept += 1
                 else:
-                    moved = at, _indexed_at(at, now)
+                    moved = at, indexed_at(at, now)
                     again.append((moved[1], key))
-                    updates[key] = _HEADER.pack(DUE_TAG, *moved) + data[size:]
+                    updates[key] = joined(moved, data[size:])
         self._index.add(IndexClock.EXPIRY, again, now)
         return updates
 
@@ -261,7 +266,7 @@ class _Headers(dict[bytes, Due]):
         return due
 
 
-def _indexed_at(at: int, now: int) -> int:
+def indexed_at(at: int, now: int) -> int:
     """Return a due time for the index, rounded up, so that entries of about one time are swept together."""
     width = bucket_width(at - now, _WIDTH_SHIFT)
     return -(-at // width) * width

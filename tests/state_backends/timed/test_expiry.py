@@ -92,11 +92,18 @@ def test_an_entry_with_several_items_in_the_index_keeps_one() -> None:
     assert waves.value(260) == 196
 
 
-def test_a_put_in_the_wave_that_sweeps_wins() -> None:
-    waves = Waves(ttl_ms=80)
+@pytest.mark.parametrize("cache", [0, 10])
+def test_a_put_in_the_wave_that_sweeps_wins(cache: int) -> None:
+    """Quix #1129: the sweep deleted a key that the same wave had put again, or its item in the index."""
+    waves = Waves(ttl_ms=80, cache_entries=cache)
     waves.put(0)
     waves.put(500)
+    waves.open()
     assert waves.value(579) == 500
+    assert waves.indexed() == 1
+    waves.begin(700)
+    waves.commit()
+    assert waves.stored() == {}
 
 
 def test_what_a_failed_wave_changed_is_forgotten() -> None:
