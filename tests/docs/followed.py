@@ -30,7 +30,10 @@ FOLLOWED = {
     ),
     "docs/quickstart.md": Followed(("totals.py", "test_totals.py", "make_orders.py", "check.py"), ("Install",)),
     "docs/testing.md": Followed(
-        ("visits.py", "test_visits.py", "names.py", "test_names.py", "test_redis.py", "test_crashes.py")
+        (
+            *("visits.py", "test_visits.py", "names.py", "test_names.py", "test_minutes.py"),
+            *("test_redis.py", "test_crashes.py"),
+        )
     ),
     "docs/reliability.md": Followed(("folder_words.py", "test_folder_words.py")),
     "docs/transactional.md": Followed(

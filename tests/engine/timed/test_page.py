@@ -77,3 +77,23 @@ def test_storms_windows_and_joins_of_the_page_can_be_made() -> None:
     for name in ("joined", "near"):
         builder.set_bolt(name, made[name], 2).fields_grouping("orders", "id").fields_grouping("payments", "order_id")
     builder.create_topology("joins")
+
+
+def test_the_rolling_ranks_of_the_page_are_right() -> None:
+    [text] = [block.text for block in Page("docs/time.md").blocks if "TopN(" in block.text]
+    chosen = random.Random(5)
+    waves = [[(f"w{chosen.randrange(20)}",) for _ in range(9)] for _ in range(30)]
+    clock, captured, builder = ManualClock(), TupleCapture(), TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"], waves))
+    exec(text, {"builder": builder})
+    builder.set_bolt("out", captured).global_grouping("top")
+    conf = {"topology.windows.close.when.empty": True}
+    cluster = LocalCluster(clock=clock)
+    topology = builder.create_topology("rolling-top-words")
+    cluster.submit(topology, conf, on_wave=lambda report: clock.advance(1)).await_termination(DEADLINE_S)
+    expected = []
+    for end in range(3, 39, 3):
+        counts = Counter(word for wave in waves[max(0, end - 9) : end] for (word,) in wave)
+        ranks = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+        expected += [(word, count, end * 1000 - 1) for word, count in ranks[:5]]
+    assert captured.tuples == expected
