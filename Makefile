@@ -123,6 +123,11 @@ bench-hourly:  ## benchmarks/hourly: an hourly count with late events, beside Sp
 	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python -m benchmarks.hourly $(OPTIONS)
 
+.PHONY: bench-sliding
+bench-sliding:  ## benchmarks/hourly/sliding.py: sliding windows over 100,000 keys, beside a plain count
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m benchmarks.hourly.sliding $(OPTIONS)
+
 .PHONY: bench-sweeps
 bench-sweeps:  ## benchmarks/sweeps.py: words/s against the sizes of batch, key and value, the tasks, and the skew
 	$(SET_UP) --java --redis

@@ -1,5 +1,6 @@
-"""Our hourly count. The workers import this module, so it imports no engine."""
+"""Our hourly count, and the counts of `sliding.py`. The workers import this module, so it imports no engine."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -7,19 +8,36 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from anchorbolt.bolts import ArrowOutputCollector, BaseArrowBolt, BaseBasicBolt, ParquetSink
-from anchorbolt.bolts.collector import BasicOutputCollector
+from anchorbolt.bolts import (
+    ArrowOutputCollector,
+    BaseArrowBolt,
+    BaseBasicBolt,
+    BaseStatefulArrowBolt,
+    BaseStatefulBolt,
+    ParquetSink,
+)
+from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology.graph import Topology
 from anchorbolt.transactional import FilesTransactionalSpout, TransactionalTopologyBuilder
-from anchorbolt.windows import BaseArrowWindowBolt, BaseWindowBolt, Tumbling
+from anchorbolt.windows import BaseArrowWindowBolt, BaseWindowBolt, Sliding, Tumbling
 from anchorbolt.windows.keyed import WindowCollector
 from anchorbolt.windows.kinds import Window
 from benchmarks.hourly.events import LAG_MS
 from benchmarks.workloads import TASKS, Workload
 
-__all__ = ["hourly_count"]
+__all__ = [
+    "Parse",
+    "ParseBlocks",
+    "PlainCount",
+    "PlainCountOfBlocks",
+    "SlidingCount",
+    "SlidingCountOfBlocks",
+    "hourly_count",
+]
 
 _RESULT = pa.schema([("key", pa.string()), ("hour", pa.int64()), ("count", pa.int64())])
 
@@ -88,3 +106,44 @@ class HoursOfBlocks(BaseArrowWindowBolt):
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare(_RESULT)
+
+
+class SlidingCount(Hours):
+    """Counts the events of a key in ten minutes that slide by one."""
+
+    window, lag = Sliding("10 min", every="1 min"), "1 s"
+
+    def merge(self, one: int, other: int) -> int:
+        return one + other
+
+
+class SlidingCountOfBlocks(HoursOfBlocks):
+    """The same by columns."""
+
+    window, lag = SlidingCount.window, SlidingCount.lag
+
+
+class PlainCount(BaseStatefulBolt[KeyValueState[str, int]]):
+    """Counts the events of a key, without time."""
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.counts = state
+
+    def execute(self, tup: Tuple) -> None:
+        key = tup["key"]
+        self.counts.put(key, self.counts.get(key, 0) + 1)
+        self.collector.ack(tup)
+
+
+class PlainCountOfBlocks(BaseStatefulArrowBolt):
+    """The same by columns."""
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.counts = state
+
+    def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
+        distinct = pc.value_counts(batch["key"])
+        self.counts.add_array(distinct.field("values"), distinct.field("counts"))

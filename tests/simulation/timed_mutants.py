@@ -59,7 +59,7 @@ the sweep indexes an entry again for each of its items
 an entry that lives on is not indexed again
     state_backends.timed.expiry.sweep: again.append(...) -> pass
 an entry that lives on is indexed under a time that its header does not have
-    state_backends.timed.expiry.sweep: updates[key] = _HEADER.pack(DUE_TAG, *moved) + data[size:] -> pass
+    state_backends.timed.expiry.sweep: updates[key] = joined(moved, data[size:]) -> pass
 an entry that is put after its item was swept is not indexed again
     state_backends.timed.expiry._seal: not now < old[1] <= latest -> old[1] > latest
 a swept entry is not deleted
