@@ -334,7 +334,7 @@ class Windowed(BaseWindowedBolt):
     ],
 )
 def test_timers_and_event_time_of_a_bolt_without_them_are_refused(bolt: Bolt, named: tuple[str, ...]) -> None:
-    batches = TransactionalTopologyBuilder("batches", "in", MemoryTransactionalSpout({}, ["item"], 1))
+    batches = TransactionalTopologyBuilder("batches", "in", MemoryTransactionalSpout({0: []}, ["item"], 1))
     builder = batches if isinstance(bolt, Batch) else TopologyBuilder()
     with pytest.raises(TopologyError) as caught:
         builder.set_bolt("cart", bolt)
