@@ -22,6 +22,8 @@ from anchorbolt.util.messages import shortened
 if TYPE_CHECKING:
     import pyarrow
 
+    from anchorbolt.state_backends.timed.timers import Timer
+
 _NO_ROOTS: Item = ()
 
 
@@ -64,6 +66,14 @@ class BaseStatefulArrowBolt(BaseArrowBolt, BaseStatefulBolt[KeyValueState[Any, A
     `get_array`, `put_array`, `add_array` and `delete_array` take whole columns. The stored bytes are those of a row
     bolt: a bolt may become a vectorised one, or the reverse, and keep its state.
     """
+
+    def on_timers(self, timers: Sequence[Timer], collector: ArrowOutputCollector) -> None:
+        """Called for timers that are due, with at most 2,048 of them at a time, in place of `on_timer`.
+
+        They come in the order of their times, behind the blocks of a wave. `init_timers` is called if a bolt overrides
+        this. What it emits has no parents.
+        """
+        raise NotImplementedError  # never called: only bolts that override it have timers
 
     def execute(self, tup: Any) -> NoReturn:
         """Never called."""

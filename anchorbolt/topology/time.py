@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from anchorbolt.bolts.arrow import BaseArrowBolt
+from anchorbolt.bolts.arrow import BaseStatefulArrowBolt
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.batch import BaseBatchBolt
 from anchorbolt.errors import TopologyError
@@ -33,14 +33,13 @@ def time_of(id: str, bolt: Bolt) -> TimeSpec:
     if not isinstance(bolt, BaseStatefulBolt):
         return NO_TIME
     kind = type(bolt)
-    has_timers = kind.on_timer is not BaseStatefulBolt.on_timer
+    hook, has_timers = "on_timer", kind.on_timer is not BaseStatefulBolt.on_timer
+    if isinstance(bolt, BaseStatefulArrowBolt):
+        if has_timers:
+            raise _refusal(id, "is vectorised, and overrides on_timer. Override on_timers, which takes several")
+        hook, has_timers = "on_timers", type(bolt).on_timers is not BaseStatefulArrowBolt.on_timers
     if kind.init_timers is not BaseStatefulBolt.init_timers and not has_timers:
-        raise _refusal(id, "overrides init_timers, but not on_timer. Override on_timer, which is called for due timers")
-    is_vectorised = issubclass(type(bolt), BaseArrowBolt)
-    if is_vectorised and (has_timers or bolt.event_time is not None):
-        raise _refusal(
-            id, "is vectorised, and has timers or event_time, which only bolts of rows have. Extend BaseStatefulBolt"
-        )
+        raise _refusal(id, f"overrides init_timers, but not {hook}. Override {hook}, which is called for due timers")
     if bolt.event_time is not None and (not isinstance(bolt.event_time, str) or not bolt.event_time):
         raise _refusal(id, f"has event_time {shortened(bolt.event_time)}. Set the name of a field of its input")
     timed = TimeSpec(

@@ -20,7 +20,7 @@ from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.topology.graph import BoltSpec, Component, Input
 from anchorbolt.util.messages import did_you_mean, shortened
-from anchorbolt.windows.keyed import BaseWindowBolt, problem_with
+from anchorbolt.windows.by_key import WindowsByKey, problem_with
 
 Specs = Mapping[str, Component]
 
@@ -89,7 +89,7 @@ def check_graph(specs: Specs) -> None:
             _check_input(bolt, each, specs)
             _check_event_time(bolt, each, specs)
         _check_inputs(bolt, specs)
-        if isinstance(bolt.bolt, BaseWindowBolt):
+        if isinstance(bolt.bolt, WindowsByKey):
             problem = problem_with(bolt.bolt, [each.grouping for each in bolt.inputs], bolt.streams)
             if problem:
                 raise _refusal(bolt, problem)

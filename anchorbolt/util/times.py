@@ -1,8 +1,15 @@
 """Durations and points in time as a job's author writes them, converted to milliseconds."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy
+    import pyarrow
 
 Duration = timedelta | str
 """A `timedelta`, or text such as "10 min": a number and one of ms, s, min, h, d, w, or the unit's English name."""
@@ -69,6 +76,25 @@ def instant_ms(value: object) -> int:
 def are_instants(numbers: Collection[int]) -> bool:
     """Return whether all these numbers are points in time."""
     return not numbers or (min(numbers) >= -LATEST_MS and max(numbers) <= LATEST_MS)
+
+
+def instants_in(column: pyarrow.Array) -> numpy.ndarray | None:
+    """Return points in time in a column of ints or aware timestamps as `int64`, in ms; None if one is not a time."""
+    import pyarrow as pa
+
+    per_unit = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+    times, divided = 1, 1
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        times, divided = per_unit[column.type.unit]
+        column = column.cast(pa.int64())
+    if column.type != pa.int64() or column.null_count:
+        return None
+    ticks = column.to_numpy()
+    limit = LATEST_MS // times
+    if len(ticks) and divided == 1 and not (ticks.min() >= -limit and ticks.max() <= limit):
+        return None
+    instants: numpy.ndarray = ticks * times // divided
+    return instants
 
 
 def bucket_width(distance_ms: int, shift: int) -> int:

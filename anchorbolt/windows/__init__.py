@@ -7,8 +7,10 @@ from anchorbolt.windows.kinds import Session, Sliding, Tumbling, Window
 from anchorbolt.windows.ready_made import Deduplicate, RollingCount, TopN
 from anchorbolt.windows.task_window import BaseStatefulWindowedBolt, BaseWindowedBolt
 from anchorbolt.windows.task_windows import TupleWindow
+from anchorbolt.windows.vectorised import BaseArrowWindowBolt
 
 __all__ = [
+    "BaseArrowWindowBolt",
     "BaseStatefulWindowedBolt",
     "BaseWindowBolt",
     "BaseWindowedBolt",

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
 from anchorbolt.windows.kinds import Aggregate, Tumbling, Window, index_of
-
-if TYPE_CHECKING:
-    from anchorbolt.streams.tuple import Tuple
 
 _Place = tuple[Any, int]
 """A key, and the start of a window or a pane: the key in the state."""
@@ -51,7 +48,8 @@ class AlignedWindows:
         self._clock = clock
         self._lateness_ms = lateness_ms
         self._has_panes = window.length_ms > window.every_ms and aggregate.can_merge
-        self._pane_ms = window.pane_ms if self._has_panes else window.every_ms
+        # Tuples of one part of this length are in the same windows.
+        self.part_ms = window.pane_ms if self._has_panes else window.every_ms
         self._is_single = self._has_panes or window.length_ms == window.every_ms  # a tuple has one value to change
         # The values that this wave has used, and their keys in the state and in its cache, so that each is encoded
         # once. By the index of the key and the start.
@@ -62,7 +60,7 @@ class AlignedWindows:
         """Read the values of the windows or panes of tuples with these keys and times, in few round trips."""
         if len(self._open) >= _MOST_OPEN:
             self.flush()
-        pane, opened, starts = self._pane_ms, self._open, self._window.starts
+        pane, opened, starts = self.part_ms, self._open, self._window.starts
         indices = keys if set(map(type, keys)) == {str} else list(map(index_of, keys))
         tuples = zip(indices, keys, times, strict=True)
         if self._is_single:
@@ -75,18 +73,18 @@ class AlignedWindows:
             before = [(needed[index], index[1] - pane) for index in new if opened[index] is _NEW]
             self._state.open_entries(before, None)
 
-    def add(self, key: Any, at: int, tup: Tuple) -> None:
-        """Add a tuple to the windows that contain a point in time."""
+    def add(self, key: Any, at: int, tup: Any) -> None:
+        """Add a tuple, or what else the aggregate takes, to the windows that contain a point in time."""
         opened, add, present = self._open, self._aggregate.add, self._timers.watermark
         index_of_key = key if type(key) is str else index_of(key)
-        for start in (at - at % self._pane_ms,) if self._is_single else self._window.starts(at):
+        for start in (at - at % self.part_ms,) if self._is_single else self._window.starts(at):
             index = index_of_key, start
             value = opened.get(index, _ABSENT)
             if value is _ABSENT:
                 self._read([index], [(key, start)])
                 value = opened[index]
             opened[index] = add(self._begin(key, start) if value is _NEW else value, tup)
-            if present is not None and start + self._pane_ms <= present:
+            if present is not None and start + self.part_ms <= present:
                 self._reopen(key, start, present)
 
     def flush(self) -> None:
@@ -140,8 +138,8 @@ class AlignedWindows:
         starts: Iterable[int] = (start,)
         if self._has_panes:
             starts = self._window.starts(start)
-            if self._value(key, start - self._pane_ms) is not _ABSENT:  # its windows have their timers
-                known = self._window.starts(start - self._pane_ms)
+            if self._value(key, start - self.part_ms) is not _ABSENT:  # its windows have their timers
+                known = self._window.starts(start - self.part_ms)
                 starts = [each for each in starts if each not in known]
         self._set_timers(key, starts)
         return self._aggregate.create()
@@ -159,7 +157,7 @@ class AlignedWindows:
         return self._state.get((key, start), _ABSENT)
 
     def _panes_of(self, start: int) -> range:
-        return range(start, start + self._window.length_ms, self._pane_ms)
+        return range(start, start + self._window.length_ms, self.part_ms)
 
     def _drop(self, key: Any, start: int) -> None:
         """Delete a closed window, and the panes that no later window has."""
@@ -169,5 +167,5 @@ class AlignedWindows:
         if not self._has_panes:
             state.delete((key, start))
             return
-        for pane in range(start, start + self._window.every_ms, self._pane_ms):
+        for pane in range(start, start + self._window.every_ms, self.part_ms):
             state.delete((key, pane))

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.batch import BatchOutputCollector
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.errors import UnsupportedValue
-from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
+from anchorbolt.state_backends.timed.timers import Timer
 from anchorbolt.streams.columns import as_list, rows_of
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import DEFAULT_STREAM, Grouping
+from anchorbolt.streams.declaration import DEFAULT_STREAM
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.util.times import NEVER, Duration, instant_ms, to_ms
-from anchorbolt.windows.aligned import AlignedWindows
-from anchorbolt.windows.kinds import Session, Tumbling, Window
-from anchorbolt.windows.sessions import SessionWindows
+from anchorbolt.util.times import instant_ms
+from anchorbolt.windows.by_key import WindowsByKey
+from anchorbolt.windows.kinds import Aggregate, Window
 
 if TYPE_CHECKING:
     from anchorbolt.streams.tuple_batch import TupleBatch
@@ -47,31 +44,7 @@ class WindowCollector:
         self._collector.report_error(error)
 
 
-def problem_with(bolt: BaseWindowBolt, groupings: Iterable[Grouping], streams: Collection[str]) -> str:
-    """Return the first problem in the declaration of a bolt, as the end of a message; empty if it is valid."""
-    window: object = getattr(bolt, "window", None)
-    if not isinstance(window, Tumbling | Session):
-        return f'has window {window!r}. Set Tumbling("1 h"), Sliding("10 min", every="1 min") or Session(gap="30 min").'
-    if isinstance(window, Session) and not bolt.can_merge:
-        return "has sessions, and does not override merge. Override it: a tuple can join two sessions."
-    try:
-        if to_ms(bolt.lateness) and bolt.event_time is None:
-            return "has lateness, but no event_time. By the wave's clock no tuple is late: remove it."
-    except ValueError as error:
-        return f"has lateness {bolt.lateness!r}: {error}."
-    if bolt.late_stream is not None and bolt.late_stream not in streams:
-        return f"has late_stream {bolt.late_stream!r}, which it does not declare. Declare it with the input's fields."
-    if type(bolt).key is BaseWindowBolt.key:
-        for grouping in groupings:
-            if grouping.name not in ("fields", "global"):
-                return (
-                    f"has windows by key, and takes a stream by {grouping}. Take it by fields_grouping, by "
-                    "global_grouping for windows over all tuples, or override key."
-                )
-    return ""
-
-
-class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
+class BaseWindowBolt(WindowsByKey):
     """A bolt that keeps a value for each key and window, and closes a window when its end has come.
 
     The key of a tuple is the value by which it was grouped. Within the lag, the order in which tuples arrive changes
@@ -87,11 +60,6 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
         late_stream: A declared stream for late tuples, with the fields of the input; None to drop them. The counter
             `late_tuples` of the bolt counts them.
     """
-
-    state_ttl = NEVER  # an open window never expires, whatever the topology's TTL is
-    window: Tumbling | Session
-    lateness: Duration = "0 s"
-    late_stream: str | None = None
 
     @abstractmethod
     def create(self) -> Any:
@@ -122,35 +90,29 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
         return tup[fields[0]] if len(fields) == 1 else tuple(tup[field] for field in fields) or None
 
     @property
+    def aggregate(self) -> Aggregate:
+        """How the values of windows are made: by this bolt's own methods."""
+        return self
+
+    @property
     def can_merge(self) -> bool:
         """Whether `merge` is overridden."""
         return type(self).merge is not BaseWindowBolt.merge
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether `key` is not overridden."""
+        return type(self).key is BaseWindowBolt.key
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
         self._collector = collector
         self._results = WindowCollector(collector)
         self._fields = context.grouping_fields
         self._late = context.register_counter("late_tuples")
-        self._lateness_ms = to_ms(self.lateness)
         # The usual case, in which a tuple needs no look-up: one field, the same for all inputs.
         of_all = {fields for fields in self._fields.values() if len(fields) == 1}
-        is_usual = len(of_all) == 1 == len(set(self._fields.values())) and type(self).key is BaseWindowBolt.key
+        is_usual = len(of_all) == 1 == len(set(self._fields.values())) and self.needs_key
         self._field = of_all.pop()[0] if is_usual else None
-
-    def init_state(self, state: KeyValueState[Any, Any]) -> None:
-        """Keep the state. Called once for an instance; not to be overridden."""
-        self._state = state
-
-    def init_timers(self, timers: Timers[Any]) -> None:
-        """Keep the timers. Called once for an instance; not to be overridden."""
-        self._timers = timers
-        clock: TimerClock = "processing" if self.event_time is None else "event"
-        if isinstance(self.window, Session):
-            self._windows: SessionWindows | AlignedWindows = SessionWindows(
-                self.window, self, self._state, timers, clock, self._lateness_ms
-            )
-        else:
-            self._windows = AlignedWindows(self.window, self, self._state, timers, clock, self._lateness_ms)
 
     def execute(self, tup: Tuple) -> None:
         """Add a tuple to its windows. Not to be overridden."""
@@ -182,14 +144,11 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
         for key, window, value in self._windows.close(timer):
             self.close(key, window, value, self._results)
 
-    def pre_prepare(self, txid: int) -> None:
-        self._windows.flush()
-
     def prefetch(self, batch: TupleBatch) -> None:
         """Read what a blob's tuples need, in few round trips. Called by the engine."""
         header = batch.header
         fields = self._fields.get((header.component, header.stream))
-        if fields is None or type(self).key is not BaseWindowBolt.key:
+        if fields is None or not self.needs_key:
             return
         columns = [as_list(batch.columns[header.index[field]]) for field in fields]
         keys: Sequence[Any] = columns[0] if len(columns) == 1 else list(rows_of(batch.size, columns))
@@ -202,7 +161,3 @@ class BaseWindowBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
                 return
         with suppress(UnsupportedValue):  # of a key that no state takes: `add` raises it again, with its tuple
             self._windows.prefetch(keys, times)
-
-    def timer_keys(self, timer: Timer) -> Iterator[Any]:
-        """Yield the keys of the state that closing a window needs. Called by the engine."""
-        return self._windows.keys_of_timer(timer)

@@ -8,15 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from math import gcd
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization import pack
 from anchorbolt.util.keys import canonical_key
 from anchorbolt.util.times import Duration, positive_ms, to_datetime
-
-if TYPE_CHECKING:
-    from anchorbolt.streams.tuple import Tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ class Aggregate(Protocol):
     @property
     def can_merge(self) -> bool: ...
     def create(self) -> Any: ...
-    def add(self, value: Any, tup: Tuple) -> Any: ...
+    def add(self, value: Any, tup: Any) -> Any: ...
     def merge(self, one: Any, other: Any) -> Any: ...
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.timed.timers import Timer, TimerClock, Timers
 from anchorbolt.windows.kinds import Aggregate, Session, Window, index_of
-
-if TYPE_CHECKING:
-    from anchorbolt.streams.tuple import Tuple
 
 _MOST_OPEN = 100_000
 
@@ -30,7 +27,7 @@ class SessionWindows:
         clock: TimerClock,
         lateness_ms: int,
     ) -> None:
-        self._gap_ms = window.gap_ms
+        self.part_ms = self._gap_ms = window.gap_ms  # tuples of one part of this length are in one session
         self._aggregate = aggregate
         self._state = state
         self._timers = timers
@@ -39,13 +36,16 @@ class SessionWindows:
         # The sessions that this wave has used, ordered by start, and their key; by the index of the key.
         self._open: dict[Any, tuple[Any, list[_Kept]]] = {}
 
-    def add(self, key: Any, at: int, tup: Tuple) -> None:
-        """Add a tuple to the session that it belongs to, or begin one; it may join several."""
+    def add(self, key: Any, at: int, tup: Any, last: int | None = None) -> None:
+        """Add a tuple to the session that it belongs to, or begin one; it may join several.
+
+        With `last`, add what the aggregate takes for several tuples at once: up to that time, without a gap.
+        """
         index = index_of(key)
         if index not in self._open:
             self._open[index] = key, self._load(key)
         _, sessions = self._open[index]
-        start, end = at, at + self._gap_ms
+        start, end = at, (at if last is None else last) + self._gap_ms
         first = last = 0  # the sessions from `first` up to, but not including, `last` are joined
         while last < len(sessions) and sessions[last][0] < end:
             last += 1

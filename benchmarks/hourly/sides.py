@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from anchorbolt.topology.graph import Topology
-from benchmarks.anchorbolt_side import FilesOnRedis, FilesOnSqlite
+from benchmarks.anchorbolt_side import BlocksOnRedis, FilesOnRedis, FilesOnSqlite
 from benchmarks.bytewax_side import BytewaxSide
 from benchmarks.contestant import BatchFigures, ContestantKind, Counts, Place, figures_of
 from benchmarks.hourly.events import HOUR_MS, LAG_MS, WORKLOADS
@@ -47,6 +47,16 @@ class HoursOnSqlite(FilesOnSqlite):
 class HoursOnRedis(HoursOnSqlite):
     name = FilesOnRedis.name
     provider = FilesOnRedis.provider
+
+
+class BlocksOfHoursOnRedis(HoursOnRedis):
+    """Our windows by columns."""
+
+    name = BlocksOnRedis.name
+
+    @staticmethod
+    def topology(workload: Workload, text: Path, out: Path) -> Topology:
+        return hourly_count(workload, text, out, vectorised=True)
 
 
 class HourOfKey(StatefulProcessor):
@@ -126,7 +136,7 @@ class BytewaxWindowsSide(BytewaxSide):
         return _once((key, int(hour), int(count)) for key, hour, count in rows)
 
 
-OURS: tuple[ContestantKind, ...] = (HoursOnRedis, HoursOnSqlite)
+OURS: tuple[ContestantKind, ...] = (HoursOnRedis, HoursOnSqlite, BlocksOfHoursOnRedis)
 CLOSE_BY_KEY = frozenset({BytewaxWindowsSide.name})
 """Have a watermark for each key, and so leave the window of a rare key open until its next event."""
 PEERS: tuple[ContestantKind, ...] = (TimersSide, JvmWindowsSide, BytewaxWindowsSide)

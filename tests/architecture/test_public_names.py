@@ -62,8 +62,8 @@ PUBLIC = {
     """,
     "anchorbolt.ui": "UiServer",
     "anchorbolt.windows": """
-        BaseStatefulWindowedBolt BaseWindowBolt BaseWindowedBolt Deduplicate IntervalJoin JoinBolt RollingCount Session
-        Sliding TopN Tumbling TupleWindow Window WindowCollector
+        BaseArrowWindowBolt BaseStatefulWindowedBolt BaseWindowBolt BaseWindowedBolt Deduplicate IntervalJoin JoinBolt
+        RollingCount Session Sliding TopN Tumbling TupleWindow Window WindowCollector
     """,
 }
 

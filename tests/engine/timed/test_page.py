@@ -36,10 +36,11 @@ def test_the_cart_of_the_page_notes_who_left() -> None:
     assert captured.tuples == [("ann", 2)]
 
 
+@pytest.mark.parametrize("name", ["HourlyVisits", "HourlyVisitsByColumns"])
 @pytest.mark.parametrize("size", [1, 3, 100])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_hourly_count_of_the_page_is_right_with_late_visits_in_any_division_into_waves(
-    size: int, seed: int
+    name: str, size: int, seed: int
 ) -> None:
     chosen = random.Random(seed)
     visits = sorted((chosen.choice("abc"), chosen.randrange(5 * HOUR)) for _ in range(150))
@@ -50,7 +51,7 @@ def test_the_hourly_count_of_the_page_is_right_with_late_visits_in_any_division_
     batches = [arriving[start : start + size] for start in range(0, len(arriving), size)]
     captured, builder = TupleCapture(), TopologyBuilder()
     builder.set_spout("visits", FeederSpout(["page", "at"], batches))
-    builder.set_bolt("hours", code_of("HourlyVisits")["HourlyVisits"](), 2).fields_grouping("visits", "page")
+    builder.set_bolt("hours", code_of(name)[name](), 2).fields_grouping("visits", "page")
     builder.set_bolt("out", captured).global_grouping("hours")
     conf = {"topology.windows.close.when.empty": True}
     LocalCluster(clock=ManualClock()).submit(builder.create_topology("hourly"), conf).await_termination(DEADLINE_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anchorbolt.bolts.arrow import ArrowOutputCollector, BaseArrowBolt
+from anchorbolt.bolts.arrow import ArrowOutputCollector, BaseArrowBolt, BaseStatefulArrowBolt
 from anchorbolt.bolts.base import FailedException, ReportedFailedException
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
@@ -19,6 +19,7 @@ from anchorbolt.util.messages import counted
 if TYPE_CHECKING:
     import pyarrow
 
+    from anchorbolt.state_backends.timed.timers import Timer
     from anchorbolt.tracking.task_tracker import TaskTracker
 
 
@@ -66,6 +67,12 @@ class ArrowExecution:
     def tick(self) -> None:
         self._arrow.begin_block(0, None, ("", "", -1))
         self._bolt.execute_tick(self._arrow)
+
+    def fire(self, timers: Sequence[Timer]) -> None:
+        assert isinstance(self._bolt, BaseStatefulArrowBolt), "other bolts have no timers"
+        self._arrow.begin_block(0, None, ("", "", -1))
+        if timers:
+            self._bolt.on_timers(timers, self._arrow)
 
     def execute(self, batch: TupleBatch) -> None:
         """Execute a block. Raises any exception of the bolt."""

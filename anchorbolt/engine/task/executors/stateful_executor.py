@@ -22,7 +22,7 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.topology.time import NO_TIME, TimeSpec
-from anchorbolt.util.times import are_instants, instant_ms
+from anchorbolt.util.times import are_instants, instant_ms, instants_in
 from anchorbolt.windows.keyed import BaseWindowBolt
 
 if TYPE_CHECKING:
@@ -107,13 +107,19 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         header = batch.header
         if field not in header.index:
             return  # a tick
-        values = as_list(batch.columns[header.index[field]])
-        if set(map(type, values)) - {int} or not are_instants(values):
-            values = self._instants(batch, field, values)
+        column = batch.columns[header.index[field] - len(header.fields)]  # blocks lack the first one, for the attempt
         horizon = max(self._clock, int(time.time() * 1000)) + self._time.max_ahead_ms
-        latest = max(values, default=None)
-        if latest is not None and latest > horizon:
-            latest = max((each for each in values if each <= horizon), default=None)
+        instants = instants_in(column) if self.takes_blocks and not isinstance(column, Coded | list) else None
+        if instants is not None:
+            past = instants[instants <= horizon]
+            latest = int(past.max()) if len(past) else None
+        else:
+            values = as_list(column)
+            if set(map(type, values)) - {int} or not are_instants(values):
+                values = self._instants(batch, field, values)
+            latest = max(values, default=None)
+            if latest is not None and latest > horizon:
+                latest = max((each for each in values if each <= horizon), default=None)
         if latest is not None:
             stream = header.component, header.stream
             self._seen[stream] = max(latest, self._seen.get(stream, latest))
@@ -188,11 +194,14 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
             timer = None
             try:
                 state.prefetch({key: None for timer in part for key in self._bolt.timer_keys(timer)})
-                for timer in part:
-                    if state.timed.timers.fire(timer):
-                        self._bolt.on_timer(timer)
+                if self._arrow is not None:
+                    self._arrow.fire([timer for timer in part if state.timed.timers.fire(timer)])
+                else:
+                    for timer in part:
+                        if state.timed.timers.fire(timer):
+                            self._bolt.on_timer(timer)
             except OF_A_HOOK as error:
-                self._fail(f"on_timer({timer!r})", None, error)
+                self._fail(f"on_timer({timer!r})" if self._arrow is None else "on_timers", None, error)
             finally:
                 self._collector.close()
                 self._end_if_forked("on_timer")
