@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from anchorbolt.bolts.arrow import BaseStatefulArrowBolt
+from anchorbolt.bolts.arrow import BaseArrowBolt, BaseStatefulArrowBolt
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.batch import BaseBatchBolt
 from anchorbolt.errors import TopologyError
@@ -64,7 +64,7 @@ def _refuse_ignored(id: str, given: Bolt) -> None:
     if isinstance(given, BaseStatefulBolt):
         return
     kind = type(given)
-    ignored = [name for name in ("on_timer", "init_timers") if callable(getattr(kind, name, None))]
+    ignored = [name for name in ("on_timer", "on_timers", "init_timers") if callable(getattr(kind, name, None))]
     ignored += ["event_time"] if isinstance(getattr(kind, "event_time", None), str) else []
     if ignored:
         advice = "Extend BaseStatefulBolt"
@@ -72,6 +72,8 @@ def _refuse_ignored(id: str, given: Bolt) -> None:
             advice = "Make it a stateful committer, which extends BaseStatefulBolt and Committer"
         elif isinstance(given, BaseWindowedBolt):
             advice = "Set the event time by with_timestamp_field. For timers, extend BaseStatefulBolt"
+        elif isinstance(given, BaseArrowBolt):
+            advice = "Extend BaseStatefulArrowBolt"
         names = " and ".join(ignored)
         problem = f"has {names}, but its class {kind.__name__} does not extend BaseStatefulBolt. {advice}"
         raise _refusal(id, f"{problem}; or rename what is your own")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
+from anchorbolt.bolts import BaseArrowBolt, BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import BoltError, ConfigError, TopologyError, UnsupportedValue
@@ -318,6 +318,11 @@ class Batch(BaseBatchBolt):
     def on_timer(self, timer: Any) -> None: ...
 
 
+class Blocks(BaseArrowBolt):
+    def execute_batch(self, batch: Any, collector: Any) -> None: ...
+    def on_timers(self, timers: Any) -> None: ...
+
+
 class Windowed(BaseWindowedBolt):
     event_time = "item"
 
@@ -330,6 +335,7 @@ class Windowed(BaseWindowedBolt):
         (Hooks(), ("on_timer", "init_timers", "BaseStatefulBolt")),
         (Basic(), ("event_time", "BaseStatefulBolt")),
         (Batch(), ("on_timer", "Committer")),
+        (Blocks(), ("on_timers", "BaseStatefulArrowBolt")),
         (Windowed().with_tumbling_window(count=2), ("event_time", "with_timestamp_field")),
     ],
 )
