@@ -336,19 +336,21 @@ class OutputCollector:
         if anchors is None:
             raise self._refusal(
                 f"emitted to stream {stream!r} without an anchor. In a topology with a stateful bolt every tuple is "
-                "anchored: pass anchors=tup."
+                "anchored: pass what the method got, as in anchors=tup, anchors=timer or anchors=window."
             )
         for anchor in anchors if isinstance(anchors, list | tuple) else (anchors,):
             if not isinstance(anchor, Anchor):
                 raise self._refusal(
-                    f"emitted to stream {stream!r} with the anchor {shortened(anchor, 120)}, a "
+                    f"emitted to stream {stream!r} with the anchor {shortened(anchor, 120)}, of type "
                     f"{type(anchor).__name__}. Pass the input tuple that `execute` got, or a list of such tuples."
                 )
 
     def _not_a_tuple(self, method: str, given: object) -> TopologyError:
+        advice = "Pass the tuple that `execute` got."
+        if isinstance(given, Timer | Untracked):
+            advice = "A timer or a window needs no ack, and cannot fail: remove the call."
         return self._refusal(
-            f"called {method}({shortened(given, 120)}), with a {type(given).__name__}. Pass the tuple that `execute` "
-            "got."
+            f"called {method}({shortened(given, 120)}), with a value of type {type(given).__name__}. {advice}"
         )
 
     def _undeclared(self, stream: str, *, direct: bool) -> TopologyError:

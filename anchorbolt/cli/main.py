@@ -159,6 +159,8 @@ def run(
 
     Ctrl-C or SIGTERM finish the current wave and stop cleanly; a second Ctrl-C leaves at once.
     """
+    if close_windows and not until_empty:
+        raise typer.BadParameter("a run that does not end closes none: add --until-empty", param_hint="--close-windows")
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.run.progress import Display
     from anchorbolt.cli.run.run_job import Run

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from anchorbolt.bolts.arrow import BaseStatefulArrowBolt
+from anchorbolt.bolts.arrow import BaseArrowBolt, BaseStatefulArrowBolt
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
+from anchorbolt.bolts.batch import BaseBatchBolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.times import NEVER, positive_ms, to_ms
+from anchorbolt.windows.task_window import BaseWindowedBolt, WindowedBoltExecutor
 
 
 class TimeSpec(NamedTuple):
@@ -26,7 +28,8 @@ NO_TIME = TimeSpec()
 
 
 def time_of(id: str, bolt: Bolt) -> TimeSpec:
-    """Return the time of a bolt. Raises `TopologyError` if an attribute is not what it must be."""
+    """Return the time of a bolt. Raises `TopologyError` if an attribute is not what it must be, or has no effect."""
+    _refuse_ignored(id, bolt.bolt if isinstance(bolt, WindowedBoltExecutor) else bolt)
     if not isinstance(bolt, BaseStatefulBolt):
         return NO_TIME
     kind = type(bolt)
@@ -51,6 +54,29 @@ def time_of(id: str, bolt: Bolt) -> TimeSpec:
         idle_ms=_duration(id, "idle", bolt.idle, above_zero=True),
         max_ahead_ms=_duration(id, "max_ahead", bolt.max_ahead) or 0,
     )
+
+
+def _refuse_ignored(id: str, given: Bolt) -> None:
+    """Refuse timers and event time in the class of a bolt that has neither.
+
+    Attributes of the object, such as an `event_time` from its `__init__`, may be the author's own.
+    """
+    if isinstance(given, BaseStatefulBolt):
+        return
+    kind = type(given)
+    ignored = [name for name in ("on_timer", "on_timers", "init_timers") if callable(getattr(kind, name, None))]
+    ignored += ["event_time"] if isinstance(getattr(kind, "event_time", None), str) else []
+    if ignored:
+        advice = "Extend BaseStatefulBolt"
+        if isinstance(given, BaseBatchBolt):
+            advice = "Make it a stateful committer, which extends BaseStatefulBolt and Committer"
+        elif isinstance(given, BaseWindowedBolt):
+            advice = "Set the event time by with_timestamp_field. For timers, extend BaseStatefulBolt"
+        elif isinstance(given, BaseArrowBolt):
+            advice = "Extend BaseStatefulArrowBolt"
+        names = " and ".join(ignored)
+        problem = f"has {names}, but its class {kind.__name__} does not extend BaseStatefulBolt. {advice}"
+        raise _refusal(id, f"{problem}; or rename what is your own")
 
 
 def _duration(id: str, name: str, value: object, *, above_zero: bool = False) -> int | None:

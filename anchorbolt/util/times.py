@@ -47,7 +47,7 @@ def to_ms(duration: Duration) -> int:
             raise ValueError(f"{duration!r} is not a duration. Write a number and a unit: ms, s, min, h, d or w")
         ms = -int(-float(found[1]) * _UNITS_MS[found[2]] // 1)
     else:
-        raise ValueError(f"{duration!r} is a {type(duration).__name__}. Pass a timedelta, or text such as '10 min'")
+        raise ValueError(f"{duration!r} is of type {type(duration).__name__}. Pass a timedelta, or text as in '10 min'")
     if not 0 <= ms <= LATEST_MS:
         raise ValueError(f"{duration!r} is negative or too long for a duration")
     return ms
@@ -69,7 +69,7 @@ def instant_ms(value: object) -> int:
         raise ValueError(f"{value} is too far from 1970 for a time in milliseconds")
     if isinstance(value, datetime) and value.tzinfo is not None:
         return (value - _EPOCH) // _MS
-    what = "a datetime without a time zone" if isinstance(value, datetime) else f"a {type(value).__name__}"
+    what = "a datetime without a time zone" if isinstance(value, datetime) else f"of type {type(value).__name__}"
     raise ValueError(f"{value!r} is {what}. A time is a whole number of milliseconds since 1970, or an aware datetime")
 
 

@@ -42,6 +42,9 @@ class Tumbling:
         """Create it. Raises `TopologyError` if `length` is not a duration above zero."""
         self.length_ms = self.every_ms = _ms("length", length)
 
+    def __repr__(self) -> str:
+        return f"Tumbling('{self.length_ms} ms')"
+
     @property
     def pane_ms(self) -> int:
         """The length of a pane: the longest part that divides all windows, so that windows can share it."""
@@ -71,6 +74,9 @@ class Sliding(Tumbling):
                 "length."
             )
 
+    def __repr__(self) -> str:
+        return f"Sliding('{self.length_ms} ms', every='{self.every_ms} ms')"
+
 
 class Session:
     """Windows that last as long as tuples of a key follow each other within `gap`; they end `gap` after the last."""
@@ -78,6 +84,9 @@ class Session:
     def __init__(self, gap: Duration) -> None:
         """Create it. Raises `TopologyError` if `gap` is not a duration above zero."""
         self.gap_ms = _ms("gap", gap)
+
+    def __repr__(self) -> str:
+        return f"Session(gap='{self.gap_ms} ms')"
 
 
 class Aggregate(Protocol):

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import BasicOutputCollector, OutputCollector
+from anchorbolt.bolts.collector import Untracked
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.errors import TopologyError
+from anchorbolt.state_backends.timed.timers import Timer
 from anchorbolt.streams.calls import Buffer
 from anchorbolt.streams.columns import rows_of
 from anchorbolt.streams.declaration import StreamDeclaration
@@ -116,9 +118,11 @@ REFUSED: dict[str, tuple[Callable[[Any], object], str]] = {
     "emit to a direct stream": (lambda emits: emits.emit(("a",), stream="to-task"), "Use emit_direct"),
     "emit_direct to another stream": (lambda emits: emits.emit_direct(1, ("a", 1)), "Use emit,"),
     "a value that is not in a tuple": (lambda emits: emits.emit("ab"), "(value,)"),
-    "an anchor that is no tuple": (lambda emits: emits.emit(("a", 1), anchors="x"), "'x', a str"),
-    "a list of such anchors": (lambda emits: emits.emit_direct(1, ("a",), anchors=[3], stream="to-task"), "3, a int"),
-    "an ack of something else": (lambda emits: emits.ack("t"), "ack('t'), with a str"),
+    "an anchor that is no tuple": (lambda emits: emits.emit(("a", 1), anchors="x"), "'x', of type str"),
+    "a list of such anchors": (lambda emits: emits.emit_direct(1, ("a",), anchors=[3], stream="to-task"), "3, of type"),
+    "an ack of a timer": (lambda emits: emits.ack(Timer("a", "", 1, "event")), "no ack"),
+    "a failure of a window": (lambda emits: emits.fail(Untracked()), "no ack"),
+    "an ack of something else": (lambda emits: emits.ack("t"), "ack('t')"),
     "a failure of something else": (lambda emits: emits.fail(None), "fail(None)"),
     "too few values": (lambda emits: (emits.emit(("a",)), emits.flush()), "word, count"),
 }
@@ -136,7 +140,7 @@ def test_wrong_emits(emit: Callable[[Any], object], hint: str) -> None:
     "emit", [lambda emits: emits.emit(("a", 1)), lambda emits: emits.emit_direct(1, ("a",), stream="to-task")]
 )
 def test_an_emit_without_anchors_in_a_stateful_topology(emit: Callable[[OutputCollector], None]) -> None:
-    with pytest.raises(TopologyError, match="anchors=tup"):
+    with pytest.raises(TopologyError, match="anchors=tup, anchors=timer or anchors=window"):
         emit(collector(Sent(), must_anchor=True))
 
 

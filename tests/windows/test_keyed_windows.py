@@ -205,6 +205,12 @@ def test_a_key_that_no_state_takes_is_an_error_that_names_the_tuple() -> None:
     assert "77" in str(caught.value.tuple_text)
 
 
+def test_a_window_is_shown_as_it_is_made() -> None:
+    assert repr(Tumbling("1 h")) == "Tumbling('3600000 ms')"
+    assert repr(Sliding("9 s", every="3 s")) == "Sliding('9000 ms', every='3000 ms')"
+    assert repr(Session(gap="1 s")) == "Session(gap='1000 ms')"
+
+
 def test_nothing_is_left_in_the_state_when_all_windows_are_over() -> None:
     for window in (Tumbling("10 ms"), Sliding("30 ms", every="10 ms"), Session("10 ms")):
         for lateness in ("0 s", "5 ms"):

@@ -70,6 +70,7 @@ class Timers(Generic[K]):
         self._known: dict[bytes, _Record | None] = {}  # of this wave: as stored
         self._updates: dict[bytes, bytes | None] = {}  # for the next `flush`
         self._firing: dict[bytes, Timer] = {}  # taken, and not fired yet
+        self.clocks: Sequence[TimerClock] = ("processing", "event")  # of the bolt; set by the engine
         self.now = 0
         self.watermark: int | None = None
         self.fired = 0  # in this wave
@@ -94,13 +95,16 @@ class Timers(Generic[K]):
             clock: `processing`, the wave's clock, or `event`: the bolt's watermark, if the bolt has an `event_time`.
 
         Raises:
-            UnsupportedValue: Neither or both of `after` and `at` are given, one of them is not a time, or the key is
-                not supported. Nothing is changed.
+            UnsupportedValue: Neither or both of `after` and `at` are given, one of them is not a time, the bolt has no
+                such clock, or the key is not supported. Nothing is changed.
         """
-        if clock not in _INDEX_CLOCKS or (after is None) == (at is None) or (clock == "event" and at is None):
-            raise self._unsupported(
-                key, f"set(after={after!r}, at={at!r}, clock={clock!r})", "pass after=… or at=…; by event time, at=…"
-            )
+        if clock not in self.clocks or (after is None) == (at is None) or (clock == "event" and at is None):
+            advice = "pass after=… or at=…; by event time, at=…"
+            if clock not in _INDEX_CLOCKS:
+                advice = "a clock is 'processing' or 'event'"
+            elif clock not in self.clocks:
+                advice = "the bolt has no watermark. Set its attribute event_time, or use the clock 'processing'"
+            raise self._unsupported(key, f"set(after={after!r}, at={at!r}, clock={clock!r})", advice)
         try:
             due = instant_ms(at) if after is None else self.now + to_ms(after)
         except ValueError as error:

@@ -22,7 +22,7 @@ from anchorbolt.engine import RunStatus
 from anchorbolt.errors import PlatformError, StateUnavailable
 from anchorbolt.topology import Topology
 from tests.cli.command import Command, wait_until
-from tests.cli.conftest import WriteFiles
+from tests.cli.conftest import WriteFiles, invoke
 from tests.cli.run.local_engine import JOB, LocalEngine
 from tests.servers.server_process import free_port
 
@@ -110,6 +110,12 @@ def test_what_cannot_run_is_refused_without_a_traceback_before_the_engine_starts
     assert "hunter2" not in shown.err
     assert shown.out == ""
     assert not (here / "anchorbolt-data").exists()
+
+
+def test_windows_are_closed_at_the_end_of_a_run_until_empty_only() -> None:
+    refused = invoke("run", "ab_summing:summing", "--close-windows")
+    assert refused.exit_code == WRONG_USAGE
+    assert "--until-empty" in refused.stderr
 
 
 def test_a_bolt_that_raises_fails_the_job_with_its_own_traceback_and_no_other(

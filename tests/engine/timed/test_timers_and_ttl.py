@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseStatefulBolt
+from anchorbolt.bolts import BaseArrowBolt, BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
+from anchorbolt.bolts.base import Bolt
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import BoltError, ConfigError, TopologyError, UnsupportedValue
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.testing.conformance.base import entries
-from anchorbolt.topology import Topology
+from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.transactional import BaseBatchBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
+from anchorbolt.windows import BaseWindowedBolt
 from tests.engine.jobs import Committed, chain
 from tests.engine.timed.bolts import TimedBolt
 from tests.support.stores import settings_of
@@ -206,7 +209,8 @@ def test_a_timer_fires_again_if_its_wave_is_rolled_back_and_counts_once() -> Non
 @pytest.mark.parametrize(
     "what",
     [{}, {"after": "1 s", "at": 5}, {"after": "soon"}, {"at": datetime(2026, 1, 1)}, {"at": 1.5}, {"at": 1 << 60},
-     {"after": "1 s", "clock": "event"}, {"after": timedelta(seconds=-1)}, {"at": 1, "name": "x" * 256}],
+     {"after": "1 s", "clock": "event"}, {"at": 1, "clock": "event"}, {"at": 1, "clock": "wave"},
+     {"after": timedelta(seconds=-1)}, {"at": 1, "name": "x" * 256}],
 )  # fmt: skip
 def test_a_wrong_time_of_a_timer_is_an_error_that_names_its_key(what: Any) -> None:
     run = Run(Alarms(), LocalCluster(clock=ManualClock()), topology_max_batch_retries=0)
@@ -295,6 +299,67 @@ def test_init_timers_without_on_timer_is_refused() -> None:
 
     with pytest.raises(TopologyError, match="on_timer"):
         Run(Forgetful(), LocalCluster())
+
+
+class Hooks(BaseRichBolt):
+    def execute(self, tup: Any) -> None: ...
+    def on_timer(self, timer: Any) -> None: ...
+    def init_timers(self, timers: Any) -> None: ...
+
+
+class Basic(BaseBasicBolt):
+    event_time = "item"
+
+    def execute(self, tup: Any, collector: Any) -> None: ...
+
+
+class Batch(BaseBatchBolt):
+    def execute(self, tup: Any) -> None: ...
+    def on_timer(self, timer: Any) -> None: ...
+
+
+class Blocks(BaseArrowBolt):
+    def execute_batch(self, batch: Any, collector: Any) -> None: ...
+    def on_timers(self, timers: Any) -> None: ...
+
+
+class Windowed(BaseWindowedBolt):
+    event_time = "item"
+
+    def execute(self, window: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("bolt", "named"),
+    [
+        (Hooks(), ("on_timer", "init_timers", "BaseStatefulBolt")),
+        (Basic(), ("event_time", "BaseStatefulBolt")),
+        (Batch(), ("on_timer", "Committer")),
+        (Blocks(), ("on_timers", "BaseStatefulArrowBolt")),
+        (Windowed().with_tumbling_window(count=2), ("event_time", "with_timestamp_field")),
+    ],
+)
+def test_timers_and_event_time_of_a_bolt_without_them_are_refused(bolt: Bolt, named: tuple[str, ...]) -> None:
+    batches = TransactionalTopologyBuilder("batches", "in", MemoryTransactionalSpout({0: []}, ["item"], 1))
+    builder = batches if isinstance(bolt, Batch) else TopologyBuilder()
+    with pytest.raises(TopologyError) as caught:
+        builder.set_bolt("cart", bolt)
+    assert caught.value.component == "cart"
+    assert all(name in caught.value.message for name in named)
+
+
+def test_a_rich_bolt_may_have_attributes_of_its_own_with_the_names_of_event_time() -> None:
+    class Own(BaseRichBolt):
+        lag = "5 s"
+        event_time: Any = None
+        on_timer: Any = None
+
+        def __init__(self) -> None:
+            self.event_time = "item"
+
+        def execute(self, tup: Any) -> None: ...
+
+    TopologyBuilder().set_bolt("own", Own())
 
 
 def test_a_negative_ttl_of_the_topology_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from anchorbolt.errors import UnsupportedValue
 from tests.state_backends.timed.waves import Waves
 
 
@@ -133,3 +134,15 @@ def test_timers_of_both_clocks_share_the_limit_of_a_wave() -> None:
         fired.append(waves.fire(2))
         waves.commit()
     assert fired == [[("b", "", 1), ("a", "", 10)], [("c", "", 2), ("d", "", 3)], []]
+
+
+def test_a_clock_that_does_not_exist_or_that_the_bolt_does_not_have_is_refused() -> None:
+    waves = Waves()
+    waves.begin(0)
+    with pytest.raises(UnsupportedValue, match=r"'the key'.*'processing' or 'event'"):
+        waves.timers.set("the key", at=1, clock="wave")  # type: ignore[arg-type]
+    waves.timers.set("the key", at=1, clock="event")
+    waves.timers.clocks = ("processing",)
+    with pytest.raises(UnsupportedValue, match=r"'the key'.*event_time"):
+        waves.timers.set("the key", at=2, clock="event")
+    assert waves.timers.get("the key") == 1

@@ -167,6 +167,8 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
                 self._call("init_state", state.state if isinstance(state, CustomTaskState) else state)
                 if self._time.has_timers:
                     assert isinstance(state, KeyValueState), "`open_state` refuses timers without one"
+                    if self._time.event_time is None:
+                        state.timed.timers.clocks = ("processing",)
                     self._call("init_timers", state.timed.timers)
                 self._is_initialised = True
         elif checkpoint.action is Action.PREPARE:
