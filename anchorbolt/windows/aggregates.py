@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 COUNT = "count"
 _LARGEST_INT64 = (1 << 63) - 1
+TIME = "time"
 
 
 def _smaller(one: Any, other: Any) -> Any:
@@ -30,7 +31,7 @@ FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {"sum": add, "min": _smalle
 class Parts(NamedTuple):
     """The values of groups of tuples."""
 
-    rows: list[Sequence[Any]]  # the groups, column by column
+    groups: list[Sequence[Any]]  # column by column
     values: Sequence[Any]
     firsts: Sequence[int]  # times, if they were asked for
     lasts: Sequence[int]
@@ -66,53 +67,62 @@ class Aggregates:
             for merge, ours, theirs in zip(self._merges, one, other, strict=True)
         ]
 
-    def parts(self, batch: pyarrow.RecordBatch, groups: Sequence[Any], times: Any = None) -> Parts:
-        """Return the values of the tuples of each group: those that are equal in all columns of `groups`.
+    def columns(self, batch: pyarrow.RecordBatch, groups: Sequence[Any], times: Any) -> pyarrow.Table:
+        """Return what `parts` needs of a block: the columns by which it is grouped, the times, and the values."""
+        import pyarrow as pa
 
-        With `times`, also the first and the last time of each group. Raises `ArrowException` for columns that cannot be
+        fields = dict.fromkeys(each[0] for each in self._aggregates if not isinstance(each, str))
+        return pa.table(
+            [*groups, times, *(batch[field] for field in fields)],
+            [*map(_group, range(len(groups))), TIME, *map(_value, fields)],
+        )
+
+    def parts(self, table: pyarrow.Table, groups: int, *, spans: bool) -> Parts:
+        """Return the values of the tuples of each group: those that are equal in the first `groups` columns.
+
+        With `spans`, also the first and the last time of each group. Raises `ArrowException` for columns that cannot be
         grouped or aggregated.
         """
         import pyarrow as pa
 
-        columns = {f"group {number}": column for number, column in enumerate(groups)}
-        names, asked = list(columns), list[tuple[Any, str]]()
-        if times is not None:
-            columns["times"] = times
-            asked += (("times", "min"), ("times", "max"))
-        for number, each in enumerate(self._aggregates):
+        names = list(map(_group, range(groups)))
+        asked: list[tuple[Any, str]] = [(TIME, "min"), (TIME, "max")] if spans else []
+        exact: set[int] = set()
+        for each in self._aggregates:
             if isinstance(each, str):  # COUNT
                 asked.append(([], "count_all"))
                 continue
-            field, function = each
-            columns[f"value {number}"] = _unwrapped(batch[field]) if function == "sum" else batch[field]
-            asked.append((f"value {number}", function))
+            name, function = _value(each[0]), each[1]
+            if function == "sum" and _could_wrap(table[name]):
+                exact.add(groups + len(asked))
+                table = table.append_column(f"exact {name}", table[name].cast(pa.decimal128(38, 0)))
+                name = f"exact {name}"
+            asked.append((name, function))
         # The columns of the result are the groups, then the results in their order.
-        found = [
-            _values(column) for column in pa.table(columns).group_by(names, use_threads=False).aggregate(asked).columns
-        ]
-        rows, results = found[: len(names)], found[len(names) :]
-        spans = (results.pop(0), results.pop(0)) if times is not None else ((), ())
-        return Parts(rows, results[0] if len(results) == 1 else list(map(list, zip(*results, strict=True))), *spans)
+        found = list(map(as_list, table.group_by(names, use_threads=False).aggregate(asked).columns))
+        for place in exact:
+            found[place] = [None if each is None else int(each) for each in found[place]]
+        results = found[groups:]
+        firsts, lasts = (results.pop(0), results.pop(0)) if spans else ((), ())
+        values = results[0] if len(results) == 1 else list(map(list, zip(*results, strict=True)))
+        return Parts(found[:groups], values, firsts, lasts)
 
 
-def _unwrapped(column: pyarrow.Array) -> pyarrow.Array:
-    """Return a column of ints as decimals, if their sum could leave the 64 bits in which Arrow's sums wrap."""
+def _group(number: int) -> str:
+    return f"group {number}"
+
+
+def _value(field: str) -> str:
+    return f"value {field}"
+
+
+def _could_wrap(column: pyarrow.ChunkedArray) -> bool:
+    """Return whether a sum of these could leave 64 bits, where Arrow's sums of ints begin again from below."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if not pa.types.is_integer(column.type) or column.null_count == len(column):
-        return column
+        return False
     ends = pc.min_max(column).as_py()
-    most = max(abs(ends["min"]), abs(ends["max"])) * len(column)
-    return column if most <= _LARGEST_INT64 else column.cast(_wide())
-
-
-def _values(column: pyarrow.ChunkedArray) -> Sequence[Any]:
-    values: Sequence[Any] = as_list(column)
-    return values if column.type != _wide() else [None if each is None else int(each) for each in values]
-
-
-def _wide() -> pyarrow.DataType:
-    import pyarrow as pa
-
-    return pa.decimal128(38, 0)
+    most: int = max(abs(ends["min"]), abs(ends["max"])) * len(column)
+    return most > _LARGEST_INT64

@@ -49,7 +49,8 @@ class WindowsByKey(BaseStatefulBolt[KeyValueState[Any, Any]]):
         else:
             self._windows = AlignedWindows(self.window, *common)
 
-    def pre_prepare(self, txid: int) -> None:
+    def flush(self) -> None:
+        """Put the windows that have changed into the state. Called by the engine, after a wave's tuples."""
         self._windows.flush()
 
     def timer_keys(self, timer: Timer) -> Iterator[Any]:

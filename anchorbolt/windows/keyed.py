@@ -139,7 +139,6 @@ class BaseWindowBolt(WindowsByKey):
 
     def on_timer(self, timer: Timer) -> None:
         """Close a window. Not to be overridden."""
-        self._windows.flush()
         self._results._timer = timer
         for key, window, value in self._windows.close(timer):
             self.close(key, window, value, self._results)

@@ -13,7 +13,7 @@ from anchorbolt.streams.columns import as_arrow, as_list
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.util.messages import did_you_mean, shortened
 from anchorbolt.util.times import instant_ms, instants_in
-from anchorbolt.windows.aggregates import COUNT, FUNCTIONS, Aggregates
+from anchorbolt.windows.aggregates import COUNT, FUNCTIONS, TIME, Aggregates, Parts
 from anchorbolt.windows.by_key import WindowsByKey
 from anchorbolt.windows.sessions import SessionWindows
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy
     import pyarrow
 
+_MOST_WAITING = 1 << 17
 _OF_A_WINDOW = ("start", "end", "is_update")
 
 
@@ -96,11 +97,15 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
         self._aggregates = self.aggregate
         self._fields = context.grouping_fields
         self._late = context.register_counter("late_tuples")
+        self._waiting: list[pyarrow.Table] = []
+        self._rows = 0
 
     def execute_batch(self, batch: pyarrow.RecordBatch, collector: ArrowOutputCollector) -> None:
         """Add a block of tuples to their windows. Not to be overridden."""
         import numpy
+        import pyarrow as pa
 
+        kept, late = batch, None
         if self.event_time is None:
             times = numpy.full(batch.num_rows, self._timers.now)
         else:
@@ -108,16 +113,19 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
             if self._timers.watermark is not None:
                 is_late = times < self._timers.watermark - self._lateness_ms
                 if is_late.any():
-                    batch, times = self._without(is_late, batch, collector), times[~is_late]
-        if batch.num_rows:
-            fields = () if self.over_task else self._fields[collector.source_component, collector.source_stream]
-            self._add(batch, times, fields)
+                    late = is_late.nonzero()[0]
+                    kept, times = batch.filter(pa.array(~is_late)), times[~is_late]
+        if kept.num_rows:
+            self._wait(kept, times, collector)
+        if late is not None:
+            if self.late_stream is not None:
+                collector.emit_batch(batch.take(pa.array(late)), parents=late, stream=self.late_stream)
+            self._late.inc(len(late))
 
     def on_timers(self, timers: Sequence[Timer], collector: ArrowOutputCollector) -> None:
         """Close windows. Not to be overridden."""
         import pyarrow as pa
 
-        self._windows.flush()
         closed = [each for timer in timers for each in self._windows.close(timer)]
         if not closed:
             return
@@ -134,28 +142,41 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
             pa.RecordBatch.from_pydict({name: as_arrow(each) for name, each in columns.items()}), collector
         )
 
-    def _without(
-        self, is_late: numpy.ndarray, batch: pyarrow.RecordBatch, collector: ArrowOutputCollector
-    ) -> pyarrow.RecordBatch:
-        """Return a block without its late tuples, which go to the late stream."""
+    def flush(self) -> None:
+        """Put the windows that have changed into the state. Called by the engine, after a wave's blocks."""
+        self._add()
+        super().flush()
+
+    def _wait(self, batch: pyarrow.RecordBatch, times: numpy.ndarray, collector: ArrowOutputCollector) -> None:
+        """Let a block wait for others of the wave: the more tuples there are of a key, the less there is to do."""
+        fields = () if self.over_task else self._fields[collector.source_component, collector.source_stream]
+        groups = [*(batch[field] for field in fields), times - times % self._windows.part_ms]
+        table = self._aggregates.columns(batch, groups, times)
+        if not self._waiting or table.schema != self._waiting[-1].schema:
+            self._parts(table.slice(0, 1))  # to fail here and now if Arrow cannot group or aggregate such columns
+            self._add()
+        self._waiting.append(table)
+        self._rows += len(table)
+        if self._rows >= _MOST_WAITING:
+            self._add()
+
+    def _parts(self, table: pyarrow.Table) -> Parts:
+        groups = table.schema.names.index(TIME)
+        return self._aggregates.parts(table, groups, spans=isinstance(self._windows, SessionWindows))
+
+    def _add(self) -> None:
+        """Add the waiting tuples to their windows: those of one key, and of one part of its windows, together."""
         import pyarrow as pa
 
-        places = is_late.nonzero()[0]
-        self._late.inc(len(places))
-        if self.late_stream is not None:
-            collector.emit_batch(batch.take(pa.array(places)), parents=places, stream=self.late_stream)
-        return batch.filter(pa.array(~is_late))
-
-    def _add(self, batch: pyarrow.RecordBatch, times: numpy.ndarray, fields: Sequence[str]) -> None:
-        """Add tuples to their windows: those of one key, and of one part of its windows, together."""
+        if not self._waiting:
+            return
+        parts = self._parts(pa.concat_tables(self._waiting))
+        self._waiting, self._rows = [], 0
+        *columns, starts = parts.groups
+        keys: Sequence[Any] = [None] * len(starts)
+        if columns:
+            keys = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
         windows = self._windows
-        starts = times - times % windows.part_ms
-        groups = [*(batch[field] for field in fields), starts]
-        parts = self._aggregates.parts(batch, groups, times if isinstance(windows, SessionWindows) else None)
-        *columns, starts = parts.rows
-        keys = (
-            columns[0] if len(columns) == 1 else list(zip(*columns, strict=True)) if columns else [None] * len(starts)
-        )
         windows.prefetch(keys, starts)
         if isinstance(windows, SessionWindows):
             for key, first, last, value in zip(keys, parts.firsts, parts.lasts, parts.values, strict=True):

@@ -1,6 +1,7 @@
 """Windows of columns are those of rows: the same results, and the same bytes in the state."""
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -135,6 +136,14 @@ def test_sums_of_ints_do_not_wrap() -> None:
         [Columns(Tumbling("10 ms"), aggregates={"total": ("number", "sum")})], [[("a", 1, large), ("a", 2, large)]]
     )
     assert state == {("a", 0): 2 * large}
+
+
+def test_decimals_stay_decimals() -> None:
+    waves = [[(Decimal(1), 1, Decimal(3)), (Decimal(1), 2, Decimal(4))]]
+    _, _, state = run([Columns(Tumbling("10 ms"))], waves)
+    [(key, value)] = state.items()
+    assert (key, value) == ((Decimal(1), 0), [2, Decimal(7), Decimal(3), Decimal(4)])
+    assert list(map(type, value)) == [int, Decimal, Decimal, Decimal]
 
 
 def test_nulls_are_left_out() -> None:

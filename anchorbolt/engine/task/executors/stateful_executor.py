@@ -23,6 +23,7 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.streams.tuple_batch import TupleBatch
 from anchorbolt.topology.time import NO_TIME, TimeSpec
 from anchorbolt.util.times import are_instants, instant_ms, instants_in
+from anchorbolt.windows.by_key import WindowsByKey
 from anchorbolt.windows.keyed import BaseWindowBolt
 
 if TYPE_CHECKING:
@@ -187,6 +188,8 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         if not self._time.has_timers:
             return
         assert isinstance(state, KeyValueState), "`open_state` refuses timers without one"
+        if isinstance(self._bolt, WindowsByKey):
+            self._call("flush")
         due = state.timed.take_due(self._timers_per_wave)
         for start in range(0, len(due), _TIMERS_PER_SEND):
             part = due[start : start + _TIMERS_PER_SEND]
