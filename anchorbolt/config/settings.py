@@ -24,7 +24,7 @@ class Settings(Checked):
     pending_entries: int = setting(whole(1), 100_000, key="topology.state.pending.max.entries")
     state_ttl_secs: float | None = setting(SECONDS, None, key="topology.state.ttl.secs")
     closes_windows: bool = setting(FLAG, False, key="topology.windows.close.when.empty")
-    timers_per_wave: int = setting(whole(1, unit="timers"), 100_000, key="topology.timers.per.wave")
+    timers_per_wave: int = setting(whole(1, unit="timers"), 50_000, key="topology.timers.per.wave")
     blob_bytes: int = setting(whole(1024, 1 << 28, unit="bytes"), 1 << 20, key="topology.transfer.blob.bytes")
     message_timeout_secs: int = setting(whole(1, unit="seconds"), 30, key="topology.message.timeout.secs")
     task_timeout_secs: int | None = setting(whole(1, unit="seconds"), None, key="topology.task.timeout.secs")

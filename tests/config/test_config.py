@@ -43,7 +43,7 @@ DEFAULTS: dict[str, Any] = {
     "topology.state.cache.max.entries": 200_000,
     "topology.state.pending.max.entries": 100_000,
     "topology.state.ttl.secs": None,
-    "topology.timers.per.wave": 100_000,
+    "topology.timers.per.wave": 50_000,
     "topology.windows.close.when.empty": False,
     "topology.transfer.blob.bytes": 1 << 20,
     "topology.transfer.buffer.tuples": 16_384,

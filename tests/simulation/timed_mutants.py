@@ -123,7 +123,7 @@ a timer that has fired stays in the state
 a timer that was set to a later time is lost
     state_backends.timed.timers._take: self._changed[record] = clock, stored.at -> pass
 a timer that was set to a later time is not indexed again
-    state_backends.timed.timers._take: stored._replace(indexed=_NOT_INDEXED) -> stored
+    state_backends.timed.timers._take: _Record(clock, stored.at, _NOT_INDEXED) -> stored
 a timer that was set to an earlier time is not indexed again
     state_backends.timed.timers.flush: old is not None and old.clock == clock and old.indexed <= due
     -> old is not None and old.clock == clock

@@ -25,7 +25,7 @@ from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.util.times import bucket_width
 
-_CHUNK_ITEMS = 4096
+_CHUNK_ITEMS = 1024
 _CHUNK_BYTES = 1 << 18
 _TAIL_ITEMS = 256  # a bucket's last chunk is written again, with more items, while it has fewer
 _TAILS_KEPT = 64

@@ -172,17 +172,19 @@ class Timers(Generic[K]):
         updates, self._updates = self._updates, {}
         items: dict[TimerClock, list[Item]] = {"processing": [], "event": []}
         for (record, changed), old in zip(self._changed.items(), self._stored(list(self._changed)), strict=True):
-            new = None
-            if changed is not None:
-                clock, due = changed
-                indexed = due
-                if old is not None and old.clock == clock and old.indexed <= due:
-                    indexed = old.indexed
-                else:
-                    items[clock].append(_item(due, record))
-                new = _Record(clock, due, indexed)
+            if changed is None:
+                if old is not None:
+                    updates[record] = self._known[record] = None
+                continue
+            clock, due = changed
+            indexed = due
+            if old is not None and old.clock == clock and old.indexed <= due:
+                indexed = old.indexed
+            else:
+                items[clock].append(_item(due, record))
+            new = _Record(clock, due, indexed)
             if new != old:
-                updates[record] = None if new is None else _encoded(new)
+                updates[record] = _encoded(new)
             self._known[record] = new
         self._changed.clear()
         for of, some in items.items():
@@ -198,7 +200,7 @@ class Timers(Generic[K]):
             for record, (item_due, item_key), stored in zip(records, items, self._stored(records), strict=True):
                 if stored is None or (stored.clock, stored.indexed) != (clock, item_due) or record in self._firing:
                     continue  # it was cancelled, or is in the index again
-                self._known[record] = stored._replace(indexed=_NOT_INDEXED)
+                self._known[record] = _Record(clock, stored.at, _NOT_INDEXED)
                 if stored.at == item_due:
                     name, key = _name_and_key(item_key)
                     taken.append((stored.at, key, name, record))
