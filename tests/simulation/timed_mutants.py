@@ -133,8 +133,6 @@ a timer by another clock is not indexed again
 a timer that is in the index twice counts twice
     state_backends.timed.timers._take: stored is None or _ or record in self._firing
     -> stored is None or (stored.clock, stored.indexed) != (clock, item.due)
-an item of the index counts although the timer has another one
-    state_backends.timed.timers._take: (stored.clock, stored.indexed) != (clock, item_due) -> False
 timers fire in the order of the index
     state_backends.timed.timers.take_due: sorted(taken) -> taken
 more timers than the limit fire

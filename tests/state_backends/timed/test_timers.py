@@ -64,6 +64,22 @@ def test_a_timer_by_another_clock_replaces_the_first() -> None:
     assert waves.fire() == [("a", "", 20)]
 
 
+def test_an_item_of_the_clock_before_does_not_set_the_timer_to_that_clock() -> None:
+    waves = Waves()
+    waves.begin(0, 0)
+    waves.timers.set("a", at=10)
+    waves.commit()
+    waves.begin(0, 0)
+    waves.timers.set("a", at=50, clock="event")
+    waves.commit()
+    for clock, watermark in ((20, 0), (60, 10)):
+        waves.begin(clock, watermark)
+        assert waves.fire() == []
+        waves.commit()
+    waves.begin(60, 50)
+    assert waves.fire() == [("a", "", 50)]
+
+
 @pytest.mark.parametrize("fires", [False, True])
 def test_a_wave_whose_only_change_is_a_timer_is_forgotten_when_it_fails(fires: bool) -> None:
     waves = Waves()
