@@ -122,8 +122,8 @@ def _refuse_timers(record: DecisionRecord, component: str) -> None:
     if replace(times, due=times.due._replace(expiry=None)) != BoltTimes(due=NOTHING_DUE):
         raise MigrationRefused(
             f"{component!r} has timers or event time: its entries may be open windows, which would lose their values "
-            "when they expire. Nothing was changed. If it has no windows by key and is no interval join, give "
-            "--with-timers."
+            "when they expire. Nothing was changed. If it has neither windows by key nor an interval join, repeat the "
+            "command with --with-timers."
         )
 
 

@@ -76,7 +76,7 @@ def _refuse_ignored(id: str, given: Bolt) -> None:
             advice = "Extend BaseStatefulArrowBolt"
         names = " and ".join(ignored)
         problem = f"has {names}, but its class {kind.__name__} does not extend BaseStatefulBolt. {advice}"
-        raise _refusal(id, f"{problem}; or rename what is your own")
+        raise _refusal(id, f"{problem}; or use another name for it")
 
 
 def _duration(id: str, name: str, value: object, *, above_zero: bool = False) -> int | None:

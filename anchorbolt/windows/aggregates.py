@@ -78,7 +78,7 @@ class Aggregates:
         )
 
     def parts(self, table: pyarrow.Table, groups: int, *, spans: bool) -> Parts:
-        """Return the values of the tuples of each group: those that are equal in the first `groups` columns.
+        """Return the value of each group of tuples; those of a group are equal in the first `groups` columns.
 
         With `spans`, also the first and the last time of each group. Raises `ArrowException` for columns that cannot be
         grouped or aggregated.

@@ -1,4 +1,4 @@
-"""What the bolts with windows by key have in common: their attributes, and what is wrong with them."""
+"""What the two kinds of bolts with windows by key share, and the check of their attributes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WindowsByKey(BaseStatefulBolt[KeyValueState[Any, Any]]):
     late_stream: str | None = None
 
     @property
-    def aggregate(self) -> Aggregate:
+    def window_aggregate(self) -> Aggregate:
         """How the values of windows are made."""
         raise NotImplementedError
 
@@ -42,14 +42,14 @@ class WindowsByKey(BaseStatefulBolt[KeyValueState[Any, Any]]):
         self._timers = timers
         self._lateness_ms = to_ms(self.lateness)
         clock: TimerClock = "processing" if self.event_time is None else "event"
-        common = self.aggregate, self._state, timers, clock, self._lateness_ms
+        common = self.window_aggregate, self._state, timers, clock, self._lateness_ms
         self._windows: SessionWindows | AlignedWindows
         if isinstance(self.window, Session):
             self._windows = SessionWindows(self.window, *common)
         else:
             self._windows = AlignedWindows(self.window, *common)
 
-    def flush(self) -> None:
+    def flush_windows(self) -> None:
         """Put the windows that have changed into the state. Called by the engine, after a wave's tuples."""
         self._windows.flush()
 
@@ -63,7 +63,7 @@ def problem_with(bolt: WindowsByKey, groupings: Iterable[Grouping], streams: Col
     window: object = getattr(bolt, "window", None)
     if not isinstance(window, Tumbling | Session):
         return f'has window {window!r}. Set Tumbling("1 h"), Sliding("10 min", every="1 min") or Session(gap="30 min").'
-    if isinstance(window, Session) and not bolt.aggregate.can_merge:
+    if isinstance(window, Session) and not bolt.window_aggregate.can_merge:
         return "has sessions, and does not override merge. Override it: a tuple can join two sessions."
     try:
         if to_ms(bolt.lateness) and bolt.event_time is None:
@@ -77,6 +77,6 @@ def problem_with(bolt: WindowsByKey, groupings: Iterable[Grouping], streams: Col
             if grouping.name not in ("fields", "global"):
                 return (
                     f"has windows by key, and takes a stream by {grouping}. Take it by fields_grouping, by "
-                    "global_grouping for windows over all tuples, or override key."
+                    "global_grouping for windows over all tuples, or override key; a BaseArrowWindowBolt has over_task."
                 )
     return ""

@@ -90,7 +90,7 @@ class BaseWindowBolt(WindowsByKey):
         return tup[fields[0]] if len(fields) == 1 else tuple(tup[field] for field in fields) or None
 
     @property
-    def aggregate(self) -> Aggregate:
+    def window_aggregate(self) -> Aggregate:
         """How the values of windows are made: by this bolt's own methods."""
         return self
 

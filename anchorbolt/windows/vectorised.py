@@ -58,7 +58,7 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
         """
 
     @property
-    def aggregate(self) -> Aggregates:
+    def window_aggregate(self) -> Aggregates:
         """How the values of windows are made."""
         return Aggregates(list(self.aggregates.values()))
 
@@ -94,7 +94,7 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
                     )
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:  # type: ignore[override]
-        self._aggregates = self.aggregate
+        self._aggregates = self.window_aggregate
         self._fields = context.grouping_fields
         self._late = context.register_counter("late_tuples")
         self._waiting: list[pyarrow.Table] = []
@@ -142,10 +142,10 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
             pa.RecordBatch.from_pydict({name: as_arrow(each) for name, each in columns.items()}), collector
         )
 
-    def flush(self) -> None:
+    def flush_windows(self) -> None:
         """Put the windows that have changed into the state. Called by the engine, after a wave's blocks."""
         self._add()
-        super().flush()
+        super().flush_windows()
 
     def _wait(self, batch: pyarrow.RecordBatch, times: numpy.ndarray, collector: ArrowOutputCollector) -> None:
         """Let a block wait for others of the wave: the more tuples there are of a key, the less there is to do."""

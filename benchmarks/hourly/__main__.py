@@ -27,7 +27,7 @@ _COMPARED = [kind.name for kind in OURS]
 
 
 class OfClosedHours:
-    """A side, of which only the hours are compared that all sides have closed."""
+    """A side whose counts are compared only for the hours that all sides have closed."""
 
     def __init__(self, side: RemoteContestant, events: Events) -> None:
         self.name, self.run = side.name, side.run

@@ -1,4 +1,4 @@
-"""The events to count: lines of a key and a time, of which one in a hundred is late. The same for the same seed."""
+"""The events to count: lines with a key and a time. One in a hundred is late. A seed always gives the same events."""
 
 import random
 from collections import Counter
@@ -10,13 +10,13 @@ from pathlib import Path
 from benchmarks.workloads import Output, Workload
 from benchmarks.zipf_text import TextFiles, Vocabulary
 
-__all__ = ["HOUR_MS", "LAG_MS", "WORKLOADS", "Events", "EventsWorkload"]
+__all__ = ["BEGIN_MS", "HOUR_MS", "LAG_MS", "WORKLOADS", "Events", "EventsWorkload"]
 
 HOUR_MS = 3_600_000
 LAG_MS = HOUR_MS
 _LATE_SHARE = 0.01
 _LATEST_MS = HOUR_MS // 2
-_BEGIN_MS = 1_700_002_800_000  # at a full hour; a past one, since the future does not move a watermark
+BEGIN_MS = 1_700_002_800_000  # at a full hour; a past one, since the future does not move a watermark
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Events:
         self._keys = vocabulary.words()
         self._weights = list(accumulate(vocabulary.weights()))
         self._span_ms = span_ms
-        self._now = _BEGIN_MS
+        self._now = BEGIN_MS
         self._all: Counter[tuple[str, int]] = Counter()
         self._closed_before = 0
         self.words = 0
@@ -81,7 +81,7 @@ class Events:
         for number, key in enumerate(keys):
             at = self._now + number * self._span_ms // sentences
             if choices.random() < _LATE_SHARE:
-                at = max(_BEGIN_MS, at - choices.randrange(_LATEST_MS))
+                at = max(BEGIN_MS, at - choices.randrange(_LATEST_MS))
             self._all[key, at - at % HOUR_MS] += 1
             lines.append(f"{key},{at}")
         self._now += self._span_ms

@@ -23,6 +23,7 @@ from anchorbolt.engine.spark.session import build_session
 from anchorbolt.run.spark_cluster import SparkCluster
 from anchorbolt.topology.graph import Topology
 from anchorbolt.transactional import FilesTransactionalSpout, TransactionalTopologyBuilder
+from benchmarks.hourly.events import BEGIN_MS
 from benchmarks.hourly.topology import (
     Parse,
     ParseBlocks,
@@ -39,7 +40,6 @@ _KEYS = 100_000
 _BATCH = 500_000
 _BATCH_MS = 2_500
 _A_MINUTE = 60_000 // _BATCH_MS
-_BEGIN_MS = 1_700_002_800_000
 
 
 BOLTS: dict[str, tuple[Any, Any]] = {
@@ -82,7 +82,7 @@ def write(directory: Path, minutes: int) -> None:
     """Write the events of so many minutes."""
     choices, text = random.Random(3), TextFiles(directory)
     for number in range(minutes * _A_MINUTE + 1):
-        begin = _BEGIN_MS + number * _BATCH_MS
+        begin = BEGIN_MS + number * _BATCH_MS
         keys = choices.choices(range(_KEYS), k=_BATCH)
         text.add([f"key{key},{begin + place * _BATCH_MS // _BATCH}" for place, key in enumerate(keys)], TASKS)
 

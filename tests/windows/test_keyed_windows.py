@@ -22,15 +22,19 @@ Row = tuple[str, int, int]
 """A key, an event time, and a number that no other tuple has."""
 
 
-class Numbers(BaseWindowBolt):
-    """Collects the numbers of its tuples."""
-
-    event_time = "at"
+class Configured:
+    """A bolt with the attributes that it is given."""
 
     def __init__(self, window: Any, **attributes: Any) -> None:
         self.window = window
         for name, value in attributes.items():
             setattr(self, name, value)
+
+
+class Numbers(Configured, BaseWindowBolt):
+    """Collects the numbers of its tuples."""
+
+    event_time = "at"
 
     def create(self) -> Any:
         return []

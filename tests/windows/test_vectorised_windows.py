@@ -14,20 +14,15 @@ from anchorbolt.errors import BoltError, TopologyError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.windows import BaseArrowWindowBolt, BaseWindowBolt, Session, Sliding, Tumbling
-from tests.windows.test_keyed_windows import DEADLINE_S, END, LAG, TIMES, WINDOWS
+from tests.windows.test_keyed_windows import DEADLINE_S, END, LAG, TIMES, WINDOWS, Configured
 
 FIELDS = ("key", "at", "number")
 RESULT = ("key", "start", "end", "is_update", "tuples", "total", "least", "most")
 AGGREGATES = {"tuples": "count", "total": ("number", "sum"), "least": ("number", "min"), "most": ("number", "max")}
 
 
-class Rows(BaseWindowBolt):
+class Rows(Configured, BaseWindowBolt):
     event_time = "at"
-
-    def __init__(self, window: Any, **attributes: Any) -> None:
-        self.window = window
-        for name, value in attributes.items():
-            setattr(self, name, value)
 
     def create(self) -> Any:
         return None
@@ -47,14 +42,9 @@ class Rows(BaseWindowBolt):
         declarer.declare_stream("late", *FIELDS)
 
 
-class Columns(BaseArrowWindowBolt):
+class Columns(Configured, BaseArrowWindowBolt):
     event_time = "at"
     aggregates: Any = AGGREGATES
-
-    def __init__(self, window: Any, **attributes: Any) -> None:
-        self.window = window
-        for name, value in attributes.items():
-            setattr(self, name, value)
 
     def close_batch(self, closed: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
         collector.emit_batch(closed)

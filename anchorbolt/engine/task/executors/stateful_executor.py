@@ -189,7 +189,7 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
             return
         assert isinstance(state, KeyValueState), "`open_state` refuses timers without one"
         if isinstance(self._bolt, WindowsByKey):
-            self._call("flush")
+            self._call("flush_windows")
         due = state.timed.take_due(self._timers_per_wave)
         for start in range(0, len(due), _TIMERS_PER_SEND):
             part = due[start : start + _TIMERS_PER_SEND]
