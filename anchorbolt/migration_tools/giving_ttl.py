@@ -19,7 +19,7 @@ from anchorbolt.migration_tools.one_transaction import begun, namespaces_of, rea
 from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import START_OVER, StateProvider, StateStorage
 from anchorbolt.state_backends.timed.entries import NOTHING_DUE, NextDue
-from anchorbolt.state_backends.timed.expiry import indexed_at, joined, split
+from anchorbolt.state_backends.timed.expiry import indexed_at, joined, keeps_item, split
 from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
 from anchorbolt.windows.pages import RESERVED
 
@@ -151,9 +151,10 @@ class _Dues(NamedTuple):
             if self.at is None or latest is None:
                 changed += [(key, value)] if due is not None else ()
                 continue
-            indexed = latest if due is None else min(due[1], latest)  # an item that is due early enough still counts
+            keeps = due is not None and keeps_item(due, self.at, latest, self.now)
+            indexed = due[1] if due is not None and keeps else latest
             changed.append((key, joined((self.at, indexed), value)))
-            if due is None or due[1] != indexed:
+            if not keeps:
                 items.append((indexed, key))
         return changed, items
 

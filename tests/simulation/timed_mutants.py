@@ -23,16 +23,16 @@ a later put does not begin the TTL again
     state_backends.timed.expiry._seal: (at, indexed)
     -> (at if old is None else old[0], indexed)
 a stored entry keeps its first due time
-    state_backends.timed.expiry._seal: _HEADER.pack(DUE_TAG, at, indexed)
-    -> _HEADER.pack(DUE_TAG, at if old is None else old[0], indexed)
+    state_backends.timed.expiry._seal: _header(at, indexed)
+    -> _header(at if old is None else old[0], indexed)
 an entry that is refreshed is indexed in each wave
-    state_backends.timed.expiry._seal: old is None or not now < old[1] <= latest -> True
+    state_backends.timed.expiry._seal: old is not None and _ -> False
 a refreshed entry does not keep the time of its item
     state_backends.timed.expiry._seal: indexed = old[1] -> indexed = latest
 an entry that is put with a shorter TTL is read from the cache until its former time
     state_backends.timed.expiry._seal: not now < old[0] <= at -> old[0] <= now
 an entry that is put with a shorter TTL is not indexed again
-    state_backends.timed.expiry._seal: not now < old[1] <= latest -> not now < old[1]
+    state_backends.timed.expiry.keeps_item: not now < old[1] <= latest -> not now < old[1]
 an entry that is put without a TTL keeps its old one
     state_backends.timed.expiry.sealed: own.pop(key, default)
     -> own.pop(key, default) or self._dues.get(key, (None,))[0]
@@ -61,7 +61,7 @@ an entry that lives on is not indexed again
 an entry that lives on is indexed under a time that its header does not have
     state_backends.timed.expiry.sweep: updates[key] = joined(moved, data[size:]) -> pass
 an entry that is put after its item was swept is not indexed again
-    state_backends.timed.expiry._seal: not now < old[1] <= latest -> old[1] > latest
+    state_backends.timed.expiry.keeps_item: not now < old[1] <= latest -> old[1] > latest
 a swept entry is not deleted
     state_backends.timed.expiry.sweep: updates[key] = None -> pass
 a task sweeps as many entries as there are

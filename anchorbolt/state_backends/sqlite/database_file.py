@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from urllib.parse import quote
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateRegressed, StateUnavailable, UnsupportedValue
 from anchorbolt.state_backends.contract import LEFT_AS_FOUND, START_OVER
 from anchorbolt.state_backends.sqlite import write_ahead_log
+from anchorbolt.state_backends.sqlite.rows import Tables, holds_index_keys
 
 _FILES = 8
 """The number of files that keep their pages, up to 16 MiB each.
@@ -28,7 +29,9 @@ long, because the pages come from the operating system's cache.
 """
 
 
-_LAYOUT = 4  # version of the tables, kept as the file's user_version
+# Versions of the tables, kept as the file's user_version. A file begins with the first one.
+_LAYOUT = 4
+_LAYOUT_WITH_INDEX = 5
 _TABLES = (
     "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE metadata (namespace TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL, "
@@ -41,6 +44,7 @@ _TABLES = (
     "CREATE TABLE slices (attempt TEXT NOT NULL, number INTEGER NOT NULL, checksum INTEGER NOT NULL, "
     "packed BLOB NOT NULL, PRIMARY KEY (attempt, number))",
 )
+_BY_TIME = "CREATE TABLE entries_by_time (key BLOB PRIMARY KEY, value BLOB NOT NULL)"
 _CACHE_KIB = 16 * 1024
 
 _SIGNS_OF_DAMAGE = ("malformed", "not a database", "no such", "unsupported file format")
@@ -104,6 +108,7 @@ class SqliteFile:
         self._pid = 0
         self._may_write = False
         self._has_tables = False
+        self._has_index = False  # whether it is known to have the table of the index
         self._durable: bool | None = None  # the value of `synchronous`; None if not set yet
         self._in_use = threading.RLock()
 
@@ -195,6 +200,17 @@ class SqliteFile:
             found=found,
         )
 
+    def tables(self, connection: sqlite3.Connection, to_write: Collection[bytes] = ()) -> Tables:
+        """Return the tables of the entries. Makes the one of the index if a key to write is of the index."""
+        # Another process may have made it since the last call.
+        has_index = self._has_index or _layout(connection) == _LAYOUT_WITH_INDEX
+        if not has_index and holds_index_keys(to_write):
+            connection.execute(_BY_TIME)
+            connection.execute(f"PRAGMA user_version={_LAYOUT_WITH_INDEX}")
+            return Tables("entries", "entries_by_time")
+        self._has_index = has_index
+        return Tables("entries", "entries_by_time" if has_index else None)
+
     def close(self) -> None:
         """Move the log into the file and close it; the next use opens it again."""
         _page_caches.forget(self)
@@ -245,7 +261,7 @@ class SqliteFile:
         )
         self._pid = os.getpid()
         self._may_write = mode == "rwc"
-        self._has_tables, self._durable = False, None
+        self._has_tables, self._has_index, self._durable = False, False, None
         self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         return self._connection
 
@@ -264,9 +280,11 @@ class SqliteFile:
     def _look_for_tables(self, connection: sqlite3.Connection) -> bool:
         if self._has_tables:
             return True
-        layout = connection.execute("PRAGMA user_version").fetchone()[0]
-        if layout not in (0, _LAYOUT):
-            raise self.corrupted(f"its layout is {layout}, and this version of Anchorbolt knows {_LAYOUT}")
+        layout = _layout(connection)
+        if layout not in (0, _LAYOUT, _LAYOUT_WITH_INDEX):
+            raise self.corrupted(
+                f"its layout is {layout}, and this version of Anchorbolt knows {_LAYOUT} and {_LAYOUT_WITH_INDEX}"
+            )
         if layout == 0:
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise self.corrupted("it is an SQLite database, but not one of Anchorbolt's")
@@ -310,6 +328,10 @@ class SqliteFile:
         reason = next(reason for signs, reason in _UNAVAILABLE if any(sign in text for sign in signs))
         reason = reason.format(text=text, timeout_ms=self._timeout_ms, user=os.geteuid())
         return StateUnavailable(f"{self._path}: {reason}", namespace=self._namespace)
+
+
+def _layout(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _make_directory(directory: Path) -> None:

@@ -7,7 +7,6 @@ key would cost ten times as much.
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from pathlib import Path
 
 from anchorbolt.errors import AnchorboltError
@@ -24,10 +23,10 @@ from anchorbolt.state_backends.contract import (
     unpacked_updates,
 )
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
+from anchorbolt.state_backends.sqlite import rows
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
+from anchorbolt.state_backends.sqlite.rows import OVERLAY
 
-_KEYS_PER_SELECT = 400
-_ROWS_PER_INSERT = 250
 _MERGED_UPDATES = 16_384
 _MERGED_BYTES = 4 << 20
 
@@ -53,7 +52,7 @@ class SqliteStateStorage(StateStorage):
                 return NamespaceHead()
             (expected,) = connection.execute("SELECT entries FROM metadata").fetchone()
             if expected is not None and not self._is_compared:
-                self._file.check_count(expected, _count(connection))
+                self._file.check_count(expected, rows.count(connection, self._file.tables(connection)))
             self._is_compared = True
             return rules.head_of(self._metadata(connection), self._records(connection))
 
@@ -80,9 +79,9 @@ class SqliteStateStorage(StateStorage):
         with self._file.reading() as connection:
             self._check_reading(connection, attempt, at)
             if connection is not None and keys:
-                _look_up(connection, "entries", keys, values)
+                rows.look_up(connection, self._file.tables(connection), keys, values)
                 if attempt is not None and self._overlay(connection, attempt):
-                    _look_up(connection, "overlay", keys, values)
+                    rows.look_up(connection, OVERLAY, keys, values)
         return values
 
     def scan(
@@ -90,23 +89,18 @@ class SqliteStateStorage(StateStorage):
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Entries come in the order of their keys."""
         # One transaction a page: a long one would keep SQLite from emptying the write-ahead log.
-        above, last = ">=", b""
+        last: bytes | None = None
         while True:
             page: list[tuple[bytes, bytes]] = []
             with self._file.reading() as connection:
                 self._check_reading(connection, attempt, at)
                 if connection is not None:
-                    source = f"SELECT key, value FROM entries WHERE key {above} ?1"
-                    if attempt is not None and self._overlay(connection, attempt):
-                        source = (
-                            f"{source} AND key NOT IN (SELECT key FROM overlay) UNION ALL "
-                            f"SELECT key, value FROM overlay WHERE key {above} ?1 AND value IS NOT NULL"
-                        )
-                    page = connection.execute(f"{source} ORDER BY key LIMIT ?2", (last, page_size)).fetchall()
+                    overlay = OVERLAY if attempt is not None and self._overlay(connection, attempt) else None
+                    page = rows.page(connection, self._file.tables(connection), overlay, last, page_size)
             if not page:
                 return
             yield page
-            above, last = ">", page[-1][0]
+            last = page[-1][0]
 
     def stage(self, staged: StagedSlice) -> Seal:
         # Sealing makes the slices durable; without a seal they are not needed after a loss of power.
@@ -143,9 +137,9 @@ class SqliteStateStorage(StateStorage):
             if not apply or record is None:
                 return
             for updates, slices in self._merged(connection, attempt, record):
-                _put(connection, "entries", [item for item in updates.items() if item[1] is not None])
-                deleted = [(bytearray(key),) for key, value in updates.items() if value is None]
-                connection.executemany("DELETE FROM entries WHERE key = ?", deleted)
+                tables = self._file.tables(connection, updates)
+                rows.put(connection, tables, [item for item in updates.items() if item[1] is not None])
+                rows.delete(connection, tables, [item for item in updates.items() if item[1] is None])
                 for _ in range(slices):
                     reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
@@ -164,14 +158,14 @@ class SqliteStateStorage(StateStorage):
             metadata = self._metadata(connection)
             rules.check_write(self.namespace, metadata, fence, codec)
             self._raise_fence(connection, metadata, fence, codec)
-            _put(connection, "entries", list(items.items()))
+            rows.put(connection, self._file.tables(connection, items), items.items())
             connection.execute("UPDATE metadata SET entries = NULL")
             self._counts_at_end = True
 
     def count(self) -> int:
         """Return the number of entries. SQLite reads all keys: some seconds for tens of millions."""
         with self._file.reading() as connection:
-            return 0 if connection is None else _count(connection)
+            return 0 if connection is None else rows.count(connection, self._file.tables(connection))
 
     def size(self) -> int:
         """Return the bytes of the used pages, without the write-ahead log."""
@@ -188,7 +182,9 @@ class SqliteStateStorage(StateStorage):
         """A driver also counts the entries if they changed since the last count; the next start compares the number."""
         if self._counts_at_end:
             with suppress(AnchorboltError), self._file.writing() as connection:
-                connection.execute("UPDATE metadata SET entries = (SELECT count(*) FROM entries) WHERE entries IS NULL")
+                if connection.execute("SELECT entries FROM metadata").fetchone() == (None,):
+                    counted = rows.count(connection, self._file.tables(connection))
+                    connection.execute("UPDATE metadata SET entries = ?", (counted,))
         self._is_compared = self._counts_at_end = False
         self._overlaid = None
         self._file.close()
@@ -289,46 +285,18 @@ class SqliteStateStorage(StateStorage):
         record = self._record(connection, attempt)
         if record is None:
             return False
-        rows = connection.execute("SELECT checksum FROM slices WHERE attempt = ? ORDER BY number", (attempt,))
-        checksums = [checksum for (checksum,) in rows]
+        found = connection.execute("SELECT checksum FROM slices WHERE attempt = ? ORDER BY number", (attempt,))
+        checksums = [checksum for (checksum,) in found]
         copied = self._overlaid[2] if self._overlaid and self._overlaid[:2] == (connection, attempt) else []
         self._overlaid = None
         if not copied or checksums[: len(copied)] != copied:
             copied = []
-            connection.execute(
-                "CREATE TEMP TABLE IF NOT EXISTS overlay (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
-            )
-            connection.execute("DELETE FROM overlay")
+            columns = "(key BLOB PRIMARY KEY, value BLOB)"
+            connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {OVERLAY.entries} {columns} WITHOUT ROWID")
+            connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {OVERLAY.by_time} {columns}")
+            for table in OVERLAY:
+                connection.execute(f"DELETE FROM {table}")
         for updates, _ in self._slices(connection, attempt, record, len(copied)):
-            _put(connection, "overlay", list(updates.items()))
+            rows.put(connection, OVERLAY, updates.items())
         self._overlaid = (connection, attempt, checksums)
         return True
-
-
-def _look_up(connection: sqlite3.Connection, table: str, keys: Sequence[bytes], values: list[bytes | None]) -> None:
-    """Fill `values` at the positions of those `keys` that are in `table`."""
-    for start in range(0, len(keys), _KEYS_PER_SELECT):
-        # Python's sqlite3 searches an adapter for each bytes object but not for a bytearray, which halves the time.
-        wanted = [bytearray(key) for key in keys[start : start + _KEYS_PER_SELECT]]
-        numbered = ",".join([f"({place}, ?)" for place in range(len(wanted))])
-        found = connection.execute(
-            f"WITH wanted (place, key) AS (VALUES {numbered}) "
-            f"SELECT place, value FROM wanted CROSS JOIN {table} USING (key)",
-            wanted,
-        )
-        for place, value in found:
-            values[start + place] = value
-
-
-def _count(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
-
-
-def _put(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
-    # For speed: in the order of the tree, several rows in a statement, as bytearrays.
-    ordered = sorted(rows, key=itemgetter(0))
-    for start in range(0, len(ordered), _ROWS_PER_INSERT):
-        batch = ordered[start : start + _ROWS_PER_INSERT]
-        places = ",".join(["(?, ?)"] * len(batch))
-        flat = [None if each is None else bytearray(each) for row in batch for each in row]
-        connection.execute(f"REPLACE INTO {table} VALUES {places}", flat)

@@ -19,7 +19,11 @@ from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
 from anchorbolt.util.times import bucket_width
 
-_HEADER = struct.Struct(">2sqq")
+# The tag; the due time, and in its last six bits the logarithm of a width; the difference of the index's time from the
+# due time, in that width. Short, as it is before every value that expires.
+_HEADER = struct.Struct(">2sqb")
+_WIDTH_BITS = 6
+_MOST_WIDTHS = 127
 _SPARE = 1024
 _LOOK_SHIFT = 6  # the next look is at most 1/64 of the remaining time before an entry expires
 _READ_TOGETHER = 4096
@@ -44,13 +48,36 @@ def split(data: bytes) -> tuple[Due | None, bytes]:
         return None, data
     if len(data) < _HEADER.size:
         raise SerializationError(f"{len(data)} bytes have the tag of a due time, but none follows")
-    _, at, indexed = _HEADER.unpack_from(data)
-    return (at, indexed), data[_HEADER.size :]
+    _, at_and_shift, widths = _HEADER.unpack_from(data)
+    at, shift = at_and_shift >> _WIDTH_BITS, at_and_shift & (1 << _WIDTH_BITS) - 1
+    return (at, ((at >> shift) + widths) << shift), data[_HEADER.size :]
 
 
 def joined(due: Due, value: bytes) -> bytes:
     """Return a stored value with its header: the reverse of `split`."""
-    return _HEADER.pack(DUE_TAG, *due) + value
+    return _header(*due) + value
+
+
+def _header(at: int, indexed: int) -> bytes:
+    """Return the header for a due time, and a time of the index, at most 127 of its widths from it."""
+    shift = _shift_of(indexed)
+    return _HEADER.pack(DUE_TAG, at << _WIDTH_BITS | shift, (indexed >> shift) - (at >> shift))
+
+
+def keeps_item(old: Due, at: int, latest: int, now: int) -> bool:
+    """Return whether an entry that is due at `at` now keeps its item in the index, and needs none at `latest`.
+
+    It does if that item has not been swept and is early enough, and if a header can hold both times.
+    """
+    if not now < old[1] <= latest:
+        return False
+    shift = _shift_of(old[1])
+    return abs((at >> shift) - (old[1] >> shift)) <= _MOST_WIDTHS
+
+
+def _shift_of(indexed: int) -> int:
+    """Return the logarithm of the largest power of two that divides a time of the index."""
+    return (indexed & -indexed).bit_length() - 1 if indexed else 0
 
 
 class Live(NamedTuple):
@@ -197,16 +224,16 @@ class Expiry:
         for place in places:
             key = keys[place]
             old = dues.get(key)
-            if old is None or not now < old[1] <= latest:  # else its item in the index has not been swept yet
+            if old is not None and (old[1] in headers or keeps_item(old, at, latest, now)):
+                indexed = old[1]  # its item in the index has not been swept yet
+            else:
                 indexed = latest
                 new.append(key_bytes[place])
-            else:
-                indexed = old[1]
             if old is None or not now < old[0] <= at:  # else there is a look that is early enough
                 looks.append(key)
             made = headers.get(indexed)
             if made is None:
-                made = headers[indexed] = _HEADER.pack(DUE_TAG, at, indexed), (at, indexed)
+                made = headers[indexed] = _header(at, indexed), (at, indexed)
             header, dues[key] = made
             stored[place] = header + stored[place]  # type: ignore[operator]
         self._index.add(IndexClock.EXPIRY, zip(repeat(latest), new), now)

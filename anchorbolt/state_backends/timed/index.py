@@ -3,7 +3,7 @@
 No store orders its keys, so the index is entries of the same namespace, under keys that no user's key equals. They are
 staged and committed with the wave. There are three kinds of entries, for each clock:
 
-- a **chunk** holds some thousand items: due times and keys;
+- a **chunk** holds some thousand items: how long after the bucket's time they are due, and their keys;
 - a **bucket** lists its chunks, each with its number, its earliest due time and its number of items;
 - the **directory** lists the buckets that are not empty, each with its earliest due time and its number of items.
 
@@ -24,6 +24,9 @@ from anchorbolt.serialization import pack, unpack
 from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.util.times import bucket_width
+
+FIRST_INDEX_KEY, INDEX_KEYS_END = INDEX_TAG + b"b", INDEX_TAG + b"e"
+"""No key of an index is below the first, and none at or above the second. Keys of timers are not between them."""
 
 _CHUNK_ITEMS = 1024
 _CHUNK_BYTES = 1 << 18
@@ -177,7 +180,8 @@ class TimeIndex:
         remaining = iter(items)
         while part := list(islice(remaining, most)):
             listed.append(_Chunk(min(part)[0], number, len(part)))
-            updates[_chunk_key(clock, bucket, number)] = pack([[due for due, _ in part], [key for _, key in part]])
+            distances, keys = [due - bucket for due, _ in part], [key for _, key in part]
+            updates[_chunk_key(clock, bucket, number)] = pack([distances, keys])
             number += 1
             if len(part) < _TAIL_ITEMS:
                 self._tails[clock, bucket] = part
@@ -205,9 +209,9 @@ class TimeIndex:
     def _items(self, clock: IndexClock, chunks: Sequence[tuple[int, int]]) -> list[Item]:
         keys = [_chunk_key(clock, *chunk) for chunk in chunks]
         items: list[Item] = []
-        for key, data in zip(keys, self._read(keys), strict=True):
-            dues, of = self._decoded(key, data) or ((), ())
-            items += zip(dues, of, strict=True)
+        for (bucket, _), key, data in zip(chunks, keys, self._read(keys), strict=True):
+            distances, of = self._decoded(key, data) or ((), ())
+            items += [(bucket + distance, item) for distance, item in zip(distances, of, strict=True)]
         return items
 
     def _remove(self, clock: IndexClock, chunks: Iterable[tuple[int, int]]) -> None:

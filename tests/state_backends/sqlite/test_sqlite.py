@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.errors import ConfigError, StateCorrupted, StateRegressed, StateUnavailable
+from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
@@ -91,6 +92,48 @@ def test_a_process_killed_within_a_commit_leaves_it_to_be_done_again(
     assert entries(storage) == before
     storage.commit(Fence(2, 0), 1, attempt)
     assert entries(storage) == {**before, **updates}
+
+
+def test_rows_of_the_index_by_time_are_apart_and_seen_by_everyone(
+    sqlite_provider: SqliteStateProvider, storage: StateStorage, file: Path
+) -> None:
+    index = [INDEX_TAG + letter + b"x" for letter in (b"b", b"c", b"d")]
+    others = [b"a", INDEX_TAG + b"a", INDEX_TAG + b"e", INDEX_TAG + b"t", b"\xff"]
+    committed(storage, [(key, b"1") for key in others])
+    with closing(sqlite_provider.open(NAMESPACE)) as reader:
+        assert entries(reader) == dict.fromkeys(others, b"1")
+
+        attempt = staged(storage, [(key, b"2") for key in (*index, b"a")], [(b"b", b"3")], txid=1, base=0)
+        updated = {**dict.fromkeys(others, b"1"), **dict.fromkeys(index, b"2"), b"a": b"2", b"b": b"3"}
+        seen = [entry for page in reader.scan(attempt, page_size=2) for entry in page]
+        assert seen == sorted(updated.items())
+        assert reader.get_many(list(updated), attempt) == list(updated.values())
+        assert table_names(file).isdisjoint({"entries_by_time"}), "a namespace without an index has no table for it"
+
+        storage.commit(FIRST, 1, attempt)
+        assert [entry for page in reader.scan(page_size=2) for entry in page] == sorted(updated.items())
+        assert reader.get_many(list(updated)) == list(updated.values())
+        assert reader.count() == len(updated)
+        with closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("SELECT key FROM entries_by_time ORDER BY key").fetchall() == [
+                (key,) for key in index
+            ]
+
+        attempt = staged(storage, [(index[0], None), (index[1], b"4"), (b"a", None)], txid=2, base=1)
+        updated[index[1]] = b"4"
+        del updated[index[0]], updated[b"a"]
+        assert [entry for page in reader.scan(attempt, page_size=3) for entry in page] == sorted(updated.items())
+        storage.commit(FIRST, 2, attempt)
+        assert entries(reader) == updated
+    storage.close()
+    execute(file, "DELETE FROM entries_by_time")
+    with pytest.raises(StateRegressed):
+        storage.head()
+
+
+def table_names(file: Path) -> set[str]:
+    with closing(sqlite3.connect(file)) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
 
 
 def test_a_file_that_is_no_database_is_corrupted(storage: StateStorage, file: Path) -> None:

@@ -4,8 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anchorbolt.state_backends.timed import expiry
+from anchorbolt.state_backends.timed.expiry import indexed_at, joined, keeps_item, split
+from anchorbolt.util.times import LATEST_MS
 from tests.state_backends.timed.waves import Waves
 
 MS = timedelta(milliseconds=1)
@@ -178,3 +182,21 @@ def test_an_entry_that_stays_in_a_full_cache_expires_there(monkeypatch: pytest.M
     waves.commit()
     assert waves.value(50) == 1, "the latest ones are in the cache"
     assert waves.value(100) is None
+
+
+TIMES = st.integers(0, LATEST_MS) | st.integers(0, 10_000)
+
+
+@given(now=TIMES, ttls=st.tuples(TIMES, TIMES), later=TIMES, value=st.binary(max_size=3))
+def test_a_header_holds_the_due_times_that_a_put_gives_it(
+    now: int, ttls: tuple[int, int], later: int, value: bytes
+) -> None:
+    old = now + ttls[0], indexed_at(now + ttls[0], now)
+    assert split(joined(old, value)) == (old, value)
+    now += later
+    at = now + ttls[1]
+    latest = indexed_at(at, now)
+    assert latest >= at
+    due = at, old[1] if keeps_item(old, at, latest, now) else latest
+    assert split(joined(due, value)) == (due, value)
+    assert len(joined(due, value)) == len(value) + 11

@@ -20,7 +20,12 @@ from anchorbolt.testing.conformance.base import entries, new_namespace
 
 KEYS = st.sampled_from(["a", "b", "c", "é", 1, True, ("a", 1), None])
 VALUES = st.one_of(st.integers(-5, 5), st.just(2**40), st.text(max_size=3), st.lists(st.integers(), max_size=2))
-TTLS = st.one_of(st.just(None), st.just("never"), st.integers(1, 400).map(lambda ms: timedelta(milliseconds=ms)))
+TTLS = st.one_of(
+    st.just(None),
+    st.just("never"),
+    st.integers(1, 400).map(lambda ms: timedelta(milliseconds=ms)),
+    st.just(timedelta(days=10_000)),
+)
 NAMES = st.sampled_from(["", "x"])
 
 
@@ -210,7 +215,7 @@ class TimedStateMachine(RuleBasedStateMachine):
         for timer in list(self.timers.values()):
             self.cancel_timer(timer.key, timer.name)
         for _ in range(25):
-            self.commit(100, cancels=False, sets=False, ahead=50_000)
+            self.commit(100, cancels=False, sets=False, ahead=10**12)
         stays = {key for key, (_, _, until) in self.entries.items() if until is None}
         with closing(self.store.open(self.namespace)) as storage:
             stored = entries(storage)
