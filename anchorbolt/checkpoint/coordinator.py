@@ -51,7 +51,9 @@ class RecoveryReport:
 
     generation: int  # the driver's, counted from 1
     txid: int  # the last committed transaction after recovery; -1 before the first
-    action: str  # `rolled forward`, `rolled back`, `resumed` if there was nothing to do, `started` for a new topology
+    # `rolled forward`, `rolled back`, `resumed` if there was nothing to do, `started` for a new topology; `rescaled` if
+    # state was also moved to another number of tasks
+    action: str
     ms: float
 
 
@@ -159,12 +161,26 @@ class CheckpointCoordinator:
         if dropped:
             self._run.namespaces.roll_back(log.next_fence(), dropped)
         outbox.clean(self.record, fence.generation)
+        action = plan.outcome(is_new=found.stored is None)
+        if self._rescale():
+            action = "rescaled"
         self._record_ackers()
         self.bind_query(query_id, accept_new=accept_new)
-        action = plan.outcome(is_new=found.stored is None)
         elapsed_ms = (perf_counter() - started) * 1000
         reach(FaultPoint.RECOVERED, txid=self.record.txid)
         return RecoveryReport(fence.generation, self.record.txid, action, elapsed_ms)
+
+    def _rescale(self) -> bool:
+        """Divide the state of bolts whose number of tasks has changed, if the run wants this; return whether it did."""
+        run, record = self._run, self.record
+        rescaled = record if run.rescale is None else run.rescale(record, run.log)
+        if rescaled is record:
+            return False
+        changed = rescaled.winners
+        winners = {run.layout.tasks[name]: each.attempt for name, each in changed.items() if name in run.layout.tasks}
+        committed = {**self._last.committed, **{name: rescaled.namespaces[name] for name in changed}}
+        self._last = Transaction(run, rescaled, winners, committed)
+        return True
 
     def _record_ackers(self) -> None:
         """Write a higher number of ackers into the record, before any of them stages an update.

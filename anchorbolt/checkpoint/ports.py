@@ -153,6 +153,7 @@ class Layout:
     topology: str
     headers: Mapping[str, str] = field(default_factory=dict)  # by namespace: the configured format header
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt
+    rescales: bool = False  # whether a stateful bolt may have another number of tasks than before
     groupings: Mapping[str, Inputs] = field(default_factory=dict)  # per stateful bolt
     columns: Mapping[str, bytes] = field(default_factory=dict)  # by sink: the columns that the author declared
     schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt

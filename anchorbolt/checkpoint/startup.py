@@ -71,10 +71,13 @@ def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterat
                 )
     for component, tasks in layout.parallelism.items():
         before = record.parallelism.get(component, tasks)
-        if before != tasks and record.namespaces and component != ACKER_ID:  # open trees move in the first wave
+        # Open trees move in the first wave.
+        if before != tasks and record.namespaces and component != ACKER_ID and not layout.rescales:
             yield TopologyError(
                 f"bolt {component!r} has parallelism {tasks}, but its state was written by {before} tasks, and each "
-                f"task holds the keys that are grouped to it. Set its parallelism back to {before}.",
+                f"task holds the keys that are grouped to it. Set its parallelism back to {before}. Or move the keys "
+                f"to their new tasks: anchorbolt state rescale {layout.topology} {component}={tasks}, or "
+                "topology.state.rescale: true.",
                 component=component,
             )
 

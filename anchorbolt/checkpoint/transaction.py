@@ -46,6 +46,9 @@ class Run:
     outbox: Outbox
     dead_letters: DeadLetterWriter | None = None  # None without dead letters
     clock: Callable[[], float] = time.time  # seconds since 1970, for the clock of the waves
+    # Moves the state of bolts whose number of tasks has changed, in one more transaction, and returns its record; None
+    # to refuse such a change.
+    rescale: Callable[[DecisionRecord, DecisionLog], DecisionRecord] | None = None
 
 
 class Transaction:

@@ -1,4 +1,7 @@
-"""The commands `anchorbolt state …`. None of them starts Spark; only `rename` and `ttl` write, or raise a fence."""
+"""The commands `anchorbolt state …`. None of them starts Spark.
+
+Only `rename`, `ttl` and `rescale` write, or raise a fence.
+"""
 
 import json
 import sys
@@ -15,8 +18,8 @@ from anchorbolt.storm.wrapper import Generation
 from anchorbolt.util.times import NEVER, positive_ms
 
 app = App(
-    "Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state, or "
-    "give its entries a TTL."
+    "Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state, give "
+    "its entries a TTL, or divide it among another number of tasks."
 )
 
 _TakeFence = Annotated[
@@ -298,3 +301,65 @@ def ttl(
         )
     print_line(json.dumps(report.to_content()) if as_json else "\n".join(ttl_lines(report)))
     return DONE
+
+
+@app.command()
+@with_exit_code
+def rescale(
+    topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The topology's name.")],
+    bolts: Annotated[
+        list[str], typer.Argument(metavar="BOLT=TASKS...", help="A stateful bolt and its new parallelism, as count=8.")
+    ],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    key_function: Annotated[
+        str | None,
+        option(
+            metavar="FUNCTION",
+            help="What returns the value by which a key of the state was grouped: 'key', 'key[0]', or module:function. "
+            "By default the first two are tried.",
+        ),
+    ] = None,
+    take_fence: _TakeFence = False,
+    dry_run: _DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Give stateful bolts another number of tasks: move each key to its task, in one transaction.
+
+    Stop the topology first, and start it with the new parallelism afterwards. If the command is interrupted, run it
+    again; if it then says that a transaction is open, start the topology.
+    """
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import rescale_lines
+    from anchorbolt.cli.work_progress import shown_progress
+    from anchorbolt.maintenance.key_placement import KEY_FUNCTIONS
+    from anchorbolt.migration_tools.rescaling import rescale_state
+    from anchorbolt.util.imports import load_function
+
+    parallelism = dict(map(_number_of_tasks, bolts))
+    provider, settings, codecs = open_store(conf, overrides or ())
+    functions = KEY_FUNCTIONS
+    if key_function is not None:
+        functions = {key_function: KEY_FUNCTIONS.get(key_function) or load_function(key_function, "--key-function")}
+    with shown_progress() as progress:
+        report = rescale_state(
+            provider,
+            topology,
+            settings.namespace_prefix_of(topology),
+            parallelism,
+            codecs,
+            key_functions=functions,
+            take_fence=take_fence,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    print_line(json.dumps(report.to_content()) if as_json else "\n".join(rescale_lines(report)))
+    return DONE
+
+
+def _number_of_tasks(text: str) -> tuple[str, int]:
+    """Return the bolt and the number in an argument `BOLT=TASKS`."""
+    bolt, equals, tasks = text.partition("=")
+    if not (bolt and equals and tasks.isdecimal() and int(tasks)):
+        raise ConfigError(f"{text!r} is not of the form BOLT=TASKS, as count=8, with at least 1 task.")
+    return bolt, int(tasks)

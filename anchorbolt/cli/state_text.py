@@ -12,6 +12,7 @@ from anchorbolt.cli.work_progress import shown_progress
 from anchorbolt.migration_tools.entries import Entry, NamespaceSummary
 from anchorbolt.migration_tools.giving_ttl import TtlReport
 from anchorbolt.migration_tools.renaming import RenameReport
+from anchorbolt.migration_tools.rescaling import RescaleReport
 from anchorbolt.migration_tools.topology_inspection import NamespaceReport, TopologyReport
 from anchorbolt.serialization.codecs import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED
@@ -204,3 +205,19 @@ def ttl_lines(report: TtlReport) -> list[str]:
         return [*names, f"dry run: nothing was written. The entries would {until}, as of txid {report.txid}"]
     entries = counted(report.entries or 0, "key")
     return [f"{entries} in {', '.join(report.namespaces)} {until}, as of txid {report.txid} in {report.store}"]
+
+
+def rescale_lines(report: RescaleReport) -> list[str]:
+    """Describe a change of numbers of tasks, or a dry run of it."""
+    lines = [
+        f"{each.component}: {counted(each.before, 'task')} -> {counted(each.after, 'task')}; "
+        f"{each.moving:,} of {counted(each.entries, 'key')} go to another task, grouped by "
+        f"{each.key_function}"
+        for each in report.bolts
+    ]
+    if report.txid is None:
+        return ["all bolts have these numbers of tasks already: there is nothing to do"]
+    if report.is_dry_run:
+        return [*lines, f"dry run: nothing was written. The change would be txid {report.txid} in {report.store}"]
+    numbers = ", ".join(f"{each.component}={each.after}" for each in report.bolts)
+    return [*lines, f"done, as txid {report.txid} in {report.store}. Start the topology with {numbers}"]

@@ -60,6 +60,7 @@ class Settings(Checked):
     )
     checkpoint_location: str | None = setting(text("a path or a URI"), None, key="topology.checkpoint.location")
     accept_state_loss: bool = setting(FLAG, False, key="topology.state.accept.loss")
+    rescale_state: bool = setting(FLAG, False, key="topology.state.rescale")
     accept_new_query: bool = setting(FLAG, False, key="topology.checkpoint.accept.new.query")
     max_batch_retries: int = setting(whole(0), 3, key="topology.max.batch.retries")
     metrics_port: int | None = setting(whole(0, 65_535, what="a port"), None, key="topology.metrics.port")

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
-from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.errors import MigrationRefused, SerializationError
+from anchorbolt.maintenance.attempt_writer import AttemptWriter, Page, slices_of
 from anchorbolt.migration_tools import Progress
 from anchorbolt.serialization.codecs import Codec, JsonKeyCodec, MsgpackKeyCodec
-from anchorbolt.state_backends.contract import (
-    Fence,
-    NamespaceHead,
-    Seal,
-    SizeLimits,
-    StagedSlice,
-    StateProvider,
-    StateStorage,
-)
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.encoding import older_header
 from anchorbolt.util.messages import shortened
 
-_SLICE_BYTES = 4 << 20
 _SLICE_ENTRIES = 1000
 _HASH_BYTES = 16
 
 _CODECS: dict[str, Codec] = {
     older_header(f"keys {codec.header}, "): codec for codec in (MsgpackKeyCodec(), JsonKeyCodec())
 }
-
-Page = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True)
@@ -72,32 +60,6 @@ class CopiedNamespace:
     size: int | None = None  # bytes of all keys and values
     checksum: str = ""
     was_there: bool = False  # whether an earlier copy had finished this namespace; it was compared again
-
-
-class AttemptWriter:
-    """Writes one attempt of one namespace, slice by slice; a new attempt unless its id is given."""
-
-    def __init__(
-        self, storage: StateStorage, fence: Fence, txid: int, base: int, codec: str, attempt: str | None = None
-    ) -> None:
-        self._storage = storage
-        self._fence = fence
-        self._txid = txid
-        self.attempt = uuid.uuid4().hex if attempt is None else attempt
-        self._base = base
-        self._codec = codec
-        self._seal = Seal(0, 0)
-        self.stage({})  # a namespace without entries is staged too
-
-    def stage(self, updates: Mapping[bytes, bytes | None]) -> None:
-        number = self._seal.slices
-        staged = StagedSlice(self._fence, self._txid, self.attempt, self._base, number, updates, self._codec)
-        self._seal = self._storage.stage(staged)
-
-    def sealed(self) -> Winner:
-        """Seal the attempt."""
-        self._storage.seal(self._fence, self.attempt, self._seal)
-        return Winner(self.attempt, self._base, self._seal)
 
 
 def claimed(storage: StateStorage, generation: int) -> Fence:
@@ -155,26 +117,6 @@ def copied_namespace(
     return CopiedNamespace(
         namespace, head.committed, head.winner, digest.entries, digest.size, digest.checksum, was_there
     )
-
-
-def slices_of(namespace: str, pages: Iterable[Page], limits: SizeLimits | None) -> Iterator[Page]:
-    """Yield entries in parts of some MiB. Raises `MigrationRefused` if one is too large for `limits`."""
-    for page in pages:
-        entries: Page = []
-        size = 0
-        for key, value in page:
-            if limits is not None and (len(key) > limits.key or len(value) > limits.value):
-                raise MigrationRefused(
-                    f"{namespace}: an entry has a key of {len(key):,} and a value of {len(value):,} bytes; the "
-                    f"target takes {limits.key:,} and {limits.value:,}. {limits.advice}. Nothing is committed there."
-                )
-            if entries and size + len(key) + len(value) > _SLICE_BYTES:
-                yield entries
-                entries, size = [], 0
-            entries.append((key, value))
-            size += len(key) + len(value)
-        if entries:
-            yield entries
 
 
 def _digest(pages: Iterable[Page], progress: Progress) -> Digest:

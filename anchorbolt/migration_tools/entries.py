@@ -104,6 +104,15 @@ class EntryDecoder:
         return encoding.key_bytes([encoding.cache_key(key)])[0]
 
 
+def key_codec(namespace: str, header: str, configured: Codecs) -> Codec:
+    """Return the codec of a namespace's keys. Raises `StateError` if no known codec has the name in the header."""
+    match = _HEADER.fullmatch(header)
+    codec = _codec(match[1], configured.keys, "key") if match else f"it has the unknown format header {header!r}"
+    if isinstance(codec, str):
+        raise StateError(f"{namespace}: {codec}. Give --conf with the file of the runs.", namespace=namespace)
+    return codec
+
+
 @dataclass(frozen=True)
 class NamespaceSummary:
     namespace: str

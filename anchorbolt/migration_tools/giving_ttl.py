@@ -1,30 +1,30 @@
 """Gives the entries that a stateful bolt already has a TTL, in one more transaction of the topology.
 
 A stored value gets a header with its due time, and the index by time gets its key, as if a task had put the entry: see
-`one_transaction` and `state_backends.timed`. So a later run finds the entries when they are due, and deletes them.
+`maintenance` and `state_backends.timed`. So a later run finds the entries when they are due, and deletes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.decision import DecisionRecord, Winner
 from anchorbolt.checkpoint.times import BoltTimes
 from anchorbolt.errors import MigrationRefused, SerializationError, StateCorrupted
+from anchorbolt.maintenance.attempt_writer import Page
+from anchorbolt.maintenance.namespace_changes import NamespaceChanges
 from anchorbolt.migration_tools import Progress
-from anchorbolt.migration_tools.copy_steps import AttemptWriter, Page, slices_of
-from anchorbolt.migration_tools.one_transaction import begun, namespaces_of, read_stopped
+from anchorbolt.migration_tools.stopped_topology import begun, check_has_entries, namespaces_of, read_stopped
 from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import START_OVER, StateProvider, StateStorage
 from anchorbolt.state_backends.timed.entries import NOTHING_DUE, NextDue
 from anchorbolt.state_backends.timed.expiry import indexed_at, joined, keeps_item, split
-from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
+from anchorbolt.state_backends.timed.index import IndexClock, Item
 from anchorbolt.windows.pages import RESERVED
 
-_INDEXED_BYTES = 4 << 20  # of keys that wait for the index
-_ITEM_BYTES = 64  # of an item in memory, besides its key
+_WAITING_BYTES = 4 << 20  # of changes that are not staged
 _OF_WINDOWS = RESERVED.encode()
 
 
@@ -92,7 +92,8 @@ def give_ttl(
         Fenced: A run has started meanwhile.
         StateError: The store failed; see `StateStorage`.
     """
-    snapshot, record = read_stopped(provider, topology, prefix, component, taken=take_fence)
+    snapshot, record = read_stopped(provider, topology, prefix, taken=take_fence)
+    check_has_entries(provider, record, snapshot, component)
     if ttl_ms is not None and not with_timers:
         _refuse_timers(record, component)
     now = max(now, record.clock)
@@ -104,12 +105,12 @@ def give_ttl(
     progress, winners, entries, first_dues = progress or Progress(), dict[str, Winner](), 0, list[NextDue]()
     with begun(provider, snapshot, record) as transaction:
         for name in names:
-            storage, writer = transaction.storages[name], transaction.writer(name, transaction.heads[name].codec)
+            storage = transaction.storages[name]
+            changes = NamespaceChanges(storage, transaction.writer(name, transaction.heads[name].codec))
             progress.begin(f"giving entries of {name} a TTL", storage.count())
-            given, first_due = _give(dues, storage, writer, progress.advance)
-            entries += given
-            first_dues.append(NextDue(expiry=first_due))
-            winners[name] = writer.sealed()
+            entries += _give(dues, storage, changes, progress.advance)
+            winners[name] = changes.sealed()
+            first_dues.append(NextDue(expiry=changes.next_due(IndexClock.EXPIRY)))
         times = record.times.get(component, BoltTimes())
         due = times.due._replace(expiry=NextDue.earliest(first_dues).expiry)
         changed = replace(record, times={**record.times, component: replace(times, due=due)})
@@ -159,30 +160,18 @@ class _Dues(NamedTuple):
         return changed, items
 
 
-def _give(
-    dues: _Dues, storage: StateStorage, writer: AttemptWriter, advance: Callable[[int], None]
-) -> tuple[int, int | None]:
-    """Stage the changes of one namespace. Return the number of changed entries, and when the first item is due."""
-    name, given, waiting = storage.namespace, 0, 0
-    index = TimeIndex(name, lambda keys: storage.get_many(keys, writer.attempt))
-
-    def stage(updates: Iterable[tuple[bytes, bytes | None]]) -> None:
-        page = [(key, data) for key, data in updates if data is not None]  # nothing is taken from the index
-        for part in slices_of(name, [page], storage.limits):
-            writer.stage(dict(part))
-
+def _give(dues: _Dues, storage: StateStorage, changes: NamespaceChanges, advance: Callable[[int], None]) -> int:
+    """Change the entries of one namespace; return their number."""
+    name, given = storage.namespace, 0
     for page in storage.scan():
         try:
             changed, items = dues.given(page)
         except SerializationError as error:
             raise StateCorrupted(f"state {name!r}: {error}. {START_OVER}.", namespace=name) from error
-        stage(changed)
-        index.add(IndexClock.EXPIRY, items, dues.now)
+        changes.put(changed)
+        changes.index(IndexClock.EXPIRY, items, dues.now)
         given += len(changed)
-        waiting += sum(len(key) + _ITEM_BYTES for _, key in items)
-        if waiting > _INDEXED_BYTES:
-            stage(index.flush().items())
-            waiting = 0
+        if changes.size > _WAITING_BYTES:
+            changes.stage()
         advance(len(page))
-    stage(index.flush().items())
-    return given, index.next_due(IndexClock.EXPIRY)
+    return given

@@ -1,6 +1,6 @@
 """Moves the state of a stateful bolt to a bolt with another id, in one more transaction of the topology.
 
-The entries are staged in the new namespaces, and their removal in the old ones: see `one_transaction`.
+The entries are staged in the new namespaces, and their removal in the old ones: see `anchorbolt.maintenance`.
 """
 
 from collections.abc import Mapping
@@ -9,9 +9,15 @@ from typing import Any
 
 from anchorbolt.checkpoint.decision import DecisionRecord, Winner
 from anchorbolt.errors import MigrationRefused
+from anchorbolt.maintenance.attempt_writer import slices_of
 from anchorbolt.migration_tools import Progress
-from anchorbolt.migration_tools.copy_steps import slices_of
-from anchorbolt.migration_tools.one_transaction import begun, bolts_with_state, namespaces_of, read_stopped
+from anchorbolt.migration_tools.stopped_topology import (
+    begun,
+    bolts_with_state,
+    check_has_entries,
+    namespaces_of,
+    read_stopped,
+)
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.streams.declaration import check_name
@@ -72,7 +78,8 @@ def rename_state(
         StateError: The store failed; see `StateStorage`.
     """
     check_name("component", new_id)
-    snapshot, record = read_stopped(provider, topology, prefix, component, taken=take_fence)
+    snapshot, record = read_stopped(provider, topology, prefix, taken=take_fence)
+    check_has_entries(provider, record, snapshot, component)
     if new_id in bolts_with_state(record, snapshot):
         raise MigrationRefused(f"{new_id!r} has state already in {provider.describe()}. Name a bolt without state.")
     tasks = range(record.parallelism[component])

@@ -20,6 +20,7 @@ LAYERS = (
     ("run",),
     ("observe",),
     ("engine",),
+    ("maintenance",),
     ("transactional",),
     ("tracking",),
     ("checkpoint",),

@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.times import EventTime
 from anchorbolt.checkpoint.transaction import Run
+from anchorbolt.engine.driver.rescaling_start import rescaler
 from anchorbolt.engine.driver.rounds import Rounds
 from anchorbolt.engine.driver.runner import Runner
 from anchorbolt.engine.driver.state_commits import StateCommits
@@ -51,6 +52,7 @@ def checkpoints_and_sources(
         tasks=plan.wiring.namespaces,
         headers={namespace: plan.header(namespace) for namespace in plan.wiring.namespaces},
         parallelism={component: plan.wiring.parallelism(component) for component in plan.wiring.stateful},
+        rescales=plan.settings.rescale_state,
         groupings={name: _inputs(plan, name) for name in plan.wiring.stateful_bolts},
         columns={
             name: schema_of((field.name, field.type) for field in sink.schema)
@@ -82,6 +84,7 @@ def checkpoints_and_sources(
         ),
         dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry, plan.locations),
         clock=runner.clock,
+        rescale=rescaler(plan) if plan.settings.rescale_state else None,
     )
     retries = plan.settings.max_batch_retries
     # A wave runs one extra round to find the tuple to leave out. A batch is left out in an extra last round.

@@ -28,6 +28,7 @@ from anchorbolt.util.times import bucket_width
 FIRST_INDEX_KEY, INDEX_KEYS_END = INDEX_TAG + b"b", INDEX_TAG + b"e"
 """No key of an index is below the first, and none at or above the second. Keys of timers are not between them."""
 
+_CHUNK_TAG = INDEX_TAG + b"c"
 _CHUNK_ITEMS = 1024
 _CHUNK_BYTES = 1 << 18
 _TAIL_ITEMS = 256  # a bucket's last chunk is written again, with more items, while it has fewer
@@ -67,6 +68,11 @@ class TimeIndex:
         self._tails: dict[tuple[IndexClock, int], list[Item]] = {}  # the items of a last chunk
         self._new: defaultdict[tuple[IndexClock, int], list[Item]] = defaultdict(list)
         self._deleted: list[bytes] = []
+
+    @staticmethod
+    def is_list(key: bytes) -> bool:
+        """Return whether a key of an index is that of its directory or of a bucket."""
+        return not key.startswith(_CHUNK_TAG)
 
     def add(self, clock: IndexClock, items: Iterable[Item], now: int | None) -> None:
         """Add items; `now` is the present by their clock, None if it is not known."""
@@ -254,4 +260,4 @@ def _bucket_key(clock: IndexClock, bucket: int) -> bytes:
 
 
 def _chunk_key(clock: IndexClock, bucket: int, number: int) -> bytes:
-    return INDEX_TAG + b"c" + clock.value + bucket.to_bytes(8, "big", signed=True) + number.to_bytes(4, "big")
+    return _CHUNK_TAG + clock.value + bucket.to_bytes(8, "big", signed=True) + number.to_bytes(4, "big")

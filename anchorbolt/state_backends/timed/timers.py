@@ -225,21 +225,10 @@ class Timers(Generic[K]):
         unknown = [record for record in records if record not in self._known]
         for start in range(0, len(unknown), 4096):
             part = unknown[start : start + 4096]
-            self._known.update(zip(part, map(self._decoded, self._read(part)), strict=True))
-        return [self._known[record] for record in records]
-
-    def _decoded(self, data: bytes | None) -> _Record | None:
-        if data is None:
-            return None
-        try:
-            letter, at, indexed = _RECORD.unpack(data)
-            return _Record(_CLOCKS[letter], at, indexed)
-        except (struct.error, KeyError) as error:
             namespace = self._encoding.namespace
-            raise StateCorrupted(
-                f"state {namespace!r}: a timer of {len(data)} bytes cannot be decoded. {START_OVER}.",
-                namespace=namespace,
-            ) from error
+            stored = (None if data is None else _decoded(data, namespace) for data in self._read(part))
+            self._known.update(zip(part, stored, strict=True))
+        return [self._known[record] for record in records]
 
     def _unsupported(self, key: Any, what: str, advice: str) -> UnsupportedValue:
         return UnsupportedValue(
@@ -247,8 +236,33 @@ class Timers(Generic[K]):
         )
 
 
+def timer_key(record: bytes) -> bytes | None:
+    """Return the encoded key of the timer that is stored under `record`; None if that is no key of a timer."""
+    return _name_and_key(record[len(_RECORD_TAG) :])[1] if record.startswith(_RECORD_TAG) else None
+
+
+def timer_indexed_anew(record: bytes, data: bytes, namespace: str) -> tuple[IndexClock, Item, bytes]:
+    """Return what moves a stored timer: its clock, its item for another index, and its data there.
+
+    Raises `StateCorrupted` if `data` is not a timer.
+    """
+    stored = _decoded(data, namespace)
+    moved = stored._replace(indexed=stored.at)
+    return _INDEX_CLOCKS[stored.clock], _item(stored.at, record), _encoded(moved)
+
+
 def _item(due: int, record: bytes) -> Item:
     return due, record[len(_RECORD_TAG) :]
+
+
+def _decoded(data: bytes, namespace: str) -> _Record:
+    try:
+        letter, at, indexed = _RECORD.unpack(data)
+        return _Record(_CLOCKS[letter], at, indexed)
+    except (struct.error, KeyError) as error:
+        raise StateCorrupted(
+            f"state {namespace!r}: a timer of {len(data)} bytes cannot be decoded. {START_OVER}.", namespace=namespace
+        ) from error
 
 
 def _encoded(record: _Record) -> bytes:

@@ -1,0 +1,63 @@
+"""One more transaction of a topology, between two waves.
+
+Its updates are staged under the next txid. One decision names the attempts of all namespaces; then they are committed.
+If the process dies before the decision, nothing has changed, and the work can be repeated. If it dies after the
+decision, the next start of the topology commits, as for any wave. The positions of the sources do not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.state_machine import Action
+from anchorbolt.maintenance.attempt_writer import AttemptWriter
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateStorage
+from anchorbolt.transactional.batches.metadata import BatchMetadata
+
+
+@dataclass(frozen=True)
+class OneTransaction:
+    """The next transaction of a topology, and the only writer of all of its namespaces."""
+
+    record: DecisionRecord  # of the last transaction
+    storages: Mapping[str, StateStorage]
+    heads: Mapping[str, NamespaceHead]
+    fence: Fence
+    log: DecisionLog
+
+    def writer(self, name: str, codec: str) -> AttemptWriter:
+        """Begin an attempt in a namespace; `codec` is the format header."""
+        return AttemptWriter(self.storages[name], self.fence, self.record.txid + 1, self.heads[name].committed, codec)
+
+    def finish(self, record: DecisionRecord, winners: Mapping[str, Winner]) -> DecisionRecord:
+        """Decide, and commit. `record` is the last record with the facts that change; return the new one."""
+        txid = self.record.txid + 1
+        changed = {name: Committed(txid, winner.attempt) for name, winner in winners.items()}
+        decision = replace(
+            record,
+            state=record.state.begin().after(Action.PREPARE),
+            winners=winners,
+            namespaces={**record.namespaces, **changed},
+            outbox=(),
+            dead_letters=(),
+            batch=_of_next(record.batch),
+        )
+        self.log.next_fence()
+        self.log.decide(decision)
+        fence = self.log.next_fence()
+        for name, winner in winners.items():
+            self.storages[name].commit(fence, txid, winner.attempt)
+        committed = decision.marked_committed()
+        self.log.write(committed)
+        return committed
+
+
+def _of_next(batch: bytes) -> bytes:
+    """Return the metadata of a transactional topology's last batch, rewritten for the next txid."""
+    if not batch:
+        return batch
+    metadata = BatchMetadata.decode(batch)
+    return replace(metadata, txid=metadata.txid + 1).encode()
