@@ -22,10 +22,10 @@ app = App(
     "its entries a TTL, or divide it among another number of tasks."
 )
 
-_TakeFence = Annotated[
+TakeFence = Annotated[
     bool, typer.Option("--take-fence", help="Take the fence from the run that holds it; if alive, it ends with Fenced.")
 ]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, and write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, and write nothing.")]
 
 
 class ScanCodec(str, Enum):
@@ -228,8 +228,8 @@ def rename(
     new_id: Annotated[str, typer.Argument(metavar="NEW_ID", help="Its new id, which has no state yet.")],
     conf: Conf = None,
     overrides: Overrides = None,
-    take_fence: _TakeFence = False,
-    dry_run: _DryRun = False,
+    take_fence: TakeFence = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
     """Give the state of a renamed stateful bolt to its new id, in one transaction. Stop the topology first.
@@ -267,8 +267,8 @@ def ttl(
         bool,
         typer.Option("--with-timers", help="Also for a bolt with timers or event time, if its entries are no windows."),
     ] = False,
-    take_fence: _TakeFence = False,
-    dry_run: _DryRun = False,
+    take_fence: TakeFence = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
     """Give the entries of a stateful bolt that have no TTL one, in one transaction. Stop the topology first.
@@ -320,8 +320,8 @@ def rescale(
             "By default the first two are tried.",
         ),
     ] = None,
-    take_fence: _TakeFence = False,
-    dry_run: _DryRun = False,
+    take_fence: TakeFence = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> int:
     """Give stateful bolts another number of tasks: move each key to its task, in one transaction.
@@ -336,7 +336,7 @@ def rescale(
     from anchorbolt.migration_tools.rescaling import rescale_state
     from anchorbolt.util.imports import load_function
 
-    parallelism = dict(map(_number_of_tasks, bolts))
+    parallelism = dict(map(number_of_tasks, bolts))
     provider, settings, codecs = open_store(conf, overrides or ())
     functions = KEY_FUNCTIONS
     if key_function is not None:
@@ -357,7 +357,7 @@ def rescale(
     return DONE
 
 
-def _number_of_tasks(text: str) -> tuple[str, int]:
+def number_of_tasks(text: str) -> tuple[str, int]:
     """Return the bolt and the number in an argument `BOLT=TASKS`."""
     bolt, equals, tasks = text.partition("=")
     if not (bolt and equals and tasks.isdecimal() and int(tasks)):
