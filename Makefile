@@ -145,6 +145,10 @@ bench-size: set-up  ## benchmarks/state_size.py: small waves on a namespace of m
 bench-expiry: set-up  ## benchmarks/expiry.py: waves of keys with a TTL, and sweeps, beside the same without
 	$(IN_VENV) python -m benchmarks.expiry $(OPTIONS)
 
+.PHONY: bench-timers
+bench-timers: set-up  ## benchmarks/due_timers.py: waves in which a million timers fire that are due at once
+	$(IN_VENV) python -m benchmarks.due_timers $(OPTIONS)
+
 .PHONY: bench-memory
 bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks of 200,000 keys on two cores
 	$(SET_UP) --java --redis

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.bolts.collector import BasicOutputCollector, CheckRow, Flush, OutputCollector
+from anchorbolt.state_backends.timed.timers import Timer
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.streams.tuple import ACKED, FAILED, Item, TrackedTuple, Tuple, TupleHandle, receiver_key, union
 from anchorbolt.util.messages import shortened
@@ -108,6 +109,8 @@ class TrackedOutputCollector(OutputCollector):
                     break
             else:
                 return union([anchor.roots for anchor in anchors])
+        if type(anchors) is Timer:  # no tuple is anchored to
+            return ()
         if anchors is not None and not isinstance(anchors, list | tuple):
             anchors = (anchors,)
         if anchors is None and not self._must_anchor:

@@ -15,6 +15,7 @@ from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.timed.index import FIRST_INDEX_KEY, INDEX_KEYS_END
 
 _KEYS_PER_SELECT = 400
+_KEYS_PER_DELETE = 400
 _ROWS_PER_INSERT = 250
 _KEY = itemgetter(0)
 
@@ -76,7 +77,9 @@ def put(connection: sqlite3.Connection, tables: Tables, rows: Iterable[Row]) -> 
 def delete(connection: sqlite3.Connection, tables: Tables, rows: Iterable[Row]) -> None:
     """Delete the rows with the keys of these."""
     for table, some in _parts(tables, rows):
-        connection.executemany(f"DELETE FROM {table} WHERE key = ?", [(bytearray(key),) for key, _ in some])
+        for start in range(0, len(some), _KEYS_PER_DELETE):
+            keys = [bytearray(key) for key, _ in some[start : start + _KEYS_PER_DELETE]]
+            connection.execute(f"DELETE FROM {table} WHERE key IN ({','.join('?' * len(keys))})", keys)
 
 
 def page(

@@ -15,8 +15,8 @@ adds a key again must itself know which of its items counts.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from heapq import nsmallest
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from anchorbolt.errors import SerializationError, StateCorrupted
@@ -108,7 +108,7 @@ class TimeIndex:
         early: list[Item] = []
         read = 0
         while read < len(chunks) and not (
-            len(due) >= most and (len(due) >= 4 * most or chunks[read][0] >= nsmallest(most, due)[-1][0])
+            len(due) >= most and (len(due) >= 4 * most or chunks[read][0] >= sorted(map(itemgetter(0), due))[most - 1])
         ):
             some = chunks[read : read + _CHUNKS_AT_ONCE]
             read += len(some)

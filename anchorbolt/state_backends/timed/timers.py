@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -37,6 +37,7 @@ class Timer:
     name: str
     at: int  # ms since 1970: when it was due
     clock: TimerClock
+    record: bytes = field(default=b"", repr=False, compare=False)  # where it is stored; for the engine
 
     @property
     def at_time(self) -> datetime:
@@ -163,7 +164,7 @@ class Timers(Generic[K]):
 
     def fire(self, timer: Timer) -> bool:
         """Return whether a taken timer still fires: an earlier one may have cancelled it. Called by the engine."""
-        fires = self._firing.pop(self._record_key(timer.key, timer.name), None) is not None
+        fires = self._firing.pop(timer.record or self._record_key(timer.key, timer.name), None) is not None
         self.fired += fires
         return fires
 
@@ -204,7 +205,7 @@ class Timers(Generic[K]):
                 if stored.at == item_due:
                     name, key = _name_and_key(item_key)
                     taken.append((stored.at, key, name, record))
-                    self._firing[record] = Timer(self._encoding.key_from(key), name, stored.at, clock)
+                    self._firing[record] = Timer(self._encoding.key_from(key), name, stored.at, clock, record)
                     self._changed[record] = None
                 else:
                     self._changed[record] = clock, stored.at
