@@ -33,7 +33,10 @@ _COPY = f"{_PLACE}/decision-"
 _COPY_OR_PART = re.compile(r"\.?decision-(?P<generation>[0-9]+)(\..*tmp)?")
 
 RELEASED_SEQ = 2**31 - 1
-"""The `seq` of a released fence. No round has it, so a driver that has released its fence cannot write any more."""
+"""The `seq` of a released fence. No round has it, so a driver that has released its fence cannot write any more.
+
+A command that changes state writes under such a fence: if it is killed, nobody takes it for a run that is alive.
+"""
 
 Records = tuple[DecisionRecord | None, DecisionRecord | None]
 """The decision record in the store, and its copy at the checkpoint location; None if it does not exist."""
@@ -84,10 +87,18 @@ class DecisionLog:
             self._fence = self._retry.until_available(self._storage.claim)
         return self._fence
 
-    def next_fence(self) -> Fence:
-        """Return a new fence of this driver, higher than all before."""
+    def claim_for_command(self) -> Fence:
+        """Take a new generation for a command that is no driver, and whose only fence is a released one."""
         with self._lock:
-            self._fence = Fence(self._fence.generation, self._fence.seq + 1)
+            self._fence = Fence(self.claim().generation, RELEASED_SEQ)
+            self._retry.until_available(lambda: self._storage.raise_fence(self._fence))
+            return self._fence
+
+    def next_fence(self) -> Fence:
+        """Return a new fence of this driver, higher than all before; of a command, its only one."""
+        with self._lock:
+            if self._fence.seq != RELEASED_SEQ:
+                self._fence = Fence(self._fence.generation, self._fence.seq + 1)
             return self._fence
 
     def stored_generation(self) -> int:

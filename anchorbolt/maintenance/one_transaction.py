@@ -47,9 +47,13 @@ class OneTransaction:
         )
         self.log.next_fence()
         self.log.decide(decision)
+        return self.commit(decision)
+
+    def commit(self, decision: DecisionRecord) -> DecisionRecord:
+        """Commit a decision in all of its namespaces; return its record, COMMITTED. May be repeated."""
         fence = self.log.next_fence()
-        for name, winner in winners.items():
-            self.storages[name].commit(fence, txid, winner.attempt)
+        for name, winner in decision.winners.items():
+            self.storages[name].commit(fence, decision.txid, winner.attempt)
         committed = decision.marked_committed()
         self.log.write(committed)
         return committed

@@ -218,10 +218,13 @@ def source_namespaces(snapshot: TopologySnapshot) -> list[str]:
     return [name for name, head in snapshot.heads.items() if head.committed != NOTHING_COMMITTED]
 
 
-def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_custom_states: bool, taken: bool) -> None:
+def check_source(
+    snapshot: TopologySnapshot, source: StateProvider, *, with_custom_states: bool, taken: bool, writes: bool = False
+) -> None:
     """Raise `MigrationRefused` if a run is alive on the source, or the source is inconsistent.
 
-    With `taken`, a run may hold the source's fence now, because the copy claims it.
+    With `taken`, a run may hold the source's fence now, because the command claims it. If the command `writes` there,
+    attempts that nobody has decided do not matter.
     """
     place, topology = source.describe(), snapshot.topology
     for reason in snapshot.unreadable.values():
@@ -249,7 +252,7 @@ def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_cust
     # If the record says COMMITTED, staged attempts are undecided, and stay undecided once their driver is fenced.
     # An interrupted rename leaves attempts in namespaces outside the topology: nothing depends on them.
     known = known_namespaces(snapshot.stored, prefix_of(snapshot.record_namespace))
-    if plan.action is Action.COMMIT or (known.intersection(plan.leftovers) and not taken):
+    if plan.action is Action.COMMIT or (known.intersection(plan.leftovers) and not (taken or writes)):
         raise MigrationRefused(
             f"a transaction of {topology!r} is open in {place}: start the topology there once and stop it; this closes "
             "the transaction. anchorbolt state explain shows the transaction."

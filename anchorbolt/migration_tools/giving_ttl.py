@@ -92,7 +92,7 @@ def give_ttl(
         Fenced: A run has started meanwhile.
         StateError: The store failed; see `StateStorage`.
     """
-    snapshot, record = read_stopped(provider, topology, prefix, taken=take_fence)
+    snapshot, record = read_stopped(provider, topology, prefix, taken=take_fence, dry_run=dry_run)
     check_has_entries(provider, record, snapshot, component)
     if ttl_ms is not None and not with_timers:
         _refuse_timers(record, component)

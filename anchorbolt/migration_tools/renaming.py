@@ -78,7 +78,7 @@ def rename_state(
         StateError: The store failed; see `StateStorage`.
     """
     check_name("component", new_id)
-    snapshot, record = read_stopped(provider, topology, prefix, taken=take_fence)
+    snapshot, record = read_stopped(provider, topology, prefix, taken=take_fence, dry_run=dry_run)
     check_has_entries(provider, record, snapshot, component)
     if new_id in bolts_with_state(record, snapshot):
         raise MigrationRefused(f"{new_id!r} has state already in {provider.describe()}. Name a bolt without state.")

@@ -70,7 +70,7 @@ def rescale_state(
         Fenced: A run has started meanwhile.
         StateError: The store failed; see `StateStorage`.
     """
-    snapshot, record = read_stopped(provider, topology, prefix, taken=take_fence)
+    snapshot, record = read_stopped(provider, topology, prefix, taken=take_fence, dry_run=dry_run)
 
     def codec_of(namespace: str, header: str) -> Any:
         return key_codec(namespace, header, codecs)

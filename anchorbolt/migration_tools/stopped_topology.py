@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import Fenced, MigrationRefused
 from anchorbolt.maintenance.one_transaction import OneTransaction
 from anchorbolt.migration_tools.copy import check_source
@@ -17,15 +18,21 @@ from anchorbolt.state_backends.rules import prefix_of, task_namespace
 
 
 def read_stopped(
-    provider: StateProvider, topology: str, prefix: str, *, taken: bool
+    provider: StateProvider, topology: str, prefix: str, *, taken: bool, dry_run: bool
 ) -> tuple[TopologySnapshot, DecisionRecord]:
     """Return the snapshot and the last record of a topology, after checking that a command may change its state.
 
-    With `taken`, the command takes the fence, so a run may hold it now. Raises `MigrationRefused` if a run is alive, a
-    transaction is open or a batch may be half committed.
+    A transaction that is decided, as by a command that was killed, is committed first, unless it is a wave whose sinks
+    have files to publish. With `taken`, the command takes the fence, so a run may hold it now. Raises
+    `MigrationRefused` if a run is alive, a transaction is open or a batch may be half committed.
     """
     snapshot = read_topology(provider, topology, prefix)
-    check_source(snapshot, provider, with_custom_states=True, taken=taken)
+    record = snapshot.stored
+    if record is not None and not dry_run and (taken or not snapshot.holds_fence) and _can_finish(record, snapshot):
+        with begun(provider, snapshot, record) as transaction:
+            transaction.commit(record)
+        snapshot = read_topology(provider, topology, prefix)
+    check_source(snapshot, provider, with_custom_states=True, taken=taken, writes=True)
     record = snapshot.stored
     assert record is not None, "check_source refuses a store without a record"
     if record.committers:
@@ -34,6 +41,11 @@ def read_stopped(
             "and let it end as STOPPED or FINISHED."
         )
     return snapshot, record
+
+
+def _can_finish(record: DecisionRecord, snapshot: TopologySnapshot) -> bool:
+    is_custom = any(name in snapshot.heads and snapshot.heads[name].codec == CUSTOM_HEADER for name in record.winners)
+    return record.state.phase is Phase.COMMITTING and not (record.outbox or record.dead_letters or is_custom)
 
 
 def check_has_entries(
@@ -81,9 +93,8 @@ def begun(
     with ExitStack() as stack:
         log = DecisionLog(stack.enter_context(closing(provider.open(snapshot.record_namespace))))
         storages = {name: stack.enter_context(closing(provider.open(name))) for name in {*record.namespaces, *new}}
-        fence = log.claim()
+        fence = log.claim_for_command()
         heads = {name: storage.raise_fence(fence) for name, storage in storages.items()}
         if log.load()[0] != record:
             raise Fenced("a run has changed the state meanwhile. Nothing was changed. Stop it, and try again.")
         yield OneTransaction(record, storages, heads, fence, log)
-        log.release()

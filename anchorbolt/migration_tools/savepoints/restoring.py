@@ -6,14 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.errors import MigrationRefused, StateUnavailable
 from anchorbolt.files import Folder
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy import copy_topology
 from anchorbolt.migration_tools.entries import Codecs
 from anchorbolt.migration_tools.rescaling import rescale_state
-from anchorbolt.migration_tools.savepoints.manifest import Manifest
 from anchorbolt.migration_tools.savepoints.stored import Savepoint
+from anchorbolt.migration_tools.stopped_topology import read_stopped
 from anchorbolt.migration_tools.topology_inspection import read_topology
 from anchorbolt.state_backends.contract import StateProvider
 
@@ -78,10 +79,14 @@ def restore_savepoint(
         StateError: The store failed; see `StateStorage`.
     """
     saved, topology, prefix = savepoint.manifest, savepoint.topology, savepoint.prefix
-    wanted = dict(parallelism or {})
-    if not _is_rescaled(target, savepoint, wanted):
+    wanted = {bolt: tasks for bolt, tasks in (parallelism or {}).items() if saved.parallelism.get(bolt) != tasks}
+    found = read_topology(target, topology, prefix).stored
+    if _is_rescaled(found, savepoint, wanted):
+        read_stopped(target, topology, prefix, taken=False, dry_run=dry_run)  # commits what is only decided
+    else:
         _place_sources(savepoint, checkpoint, dry_run=dry_run)
-        copy_topology(savepoint, target, topology, prefix, dry_run=dry_run, progress=progress)
+        if not wanted or found is None or found != read_topology(savepoint, topology, prefix).stored:
+            copy_topology(savepoint, target, topology, prefix, dry_run=dry_run, progress=progress)
         if wanted and not dry_run:
             rescale_state(target, topology, prefix, wanted, codecs, progress=progress)
     return RestoreReport(
@@ -89,26 +94,21 @@ def restore_savepoint(
         target.describe(),
         checkpoint.location,
         topology,
-        saved.txid + bool(_changes(saved, wanted)),
+        saved.txid + bool(wanted),
         saved.entries,
         {**saved.parallelism, **wanted},
         dry_run,
     )
 
 
-def _changes(saved: Manifest, wanted: Mapping[str, int]) -> dict[str, int]:
-    return {bolt: tasks for bolt, tasks in wanted.items() if saved.parallelism.get(bolt) != tasks}
-
-
-def _is_rescaled(target: StateProvider, savepoint: Savepoint, wanted: Mapping[str, int]) -> bool:
+def _is_rescaled(found: DecisionRecord | None, savepoint: Savepoint, wanted: Mapping[str, int]) -> bool:
     """Return whether an earlier call has restored and rescaled, and no run has followed."""
     saved = savepoint.manifest
-    record = read_topology(target, savepoint.topology, savepoint.prefix).stored
     return (
-        bool(_changes(saved, wanted))
-        and record is not None
-        and (record.txid, record.query_id) == (saved.txid + 1, savepoint.query_id)
-        and dict(record.parallelism) == {**saved.parallelism, **wanted}
+        bool(wanted)
+        and found is not None
+        and (found.txid, found.query_id) == (saved.txid + 1, savepoint.query_id)
+        and dict(found.parallelism) == {**saved.parallelism, **wanted}
     )
 
 

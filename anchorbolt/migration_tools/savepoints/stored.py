@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import STATE_KEY, is_record_namespace

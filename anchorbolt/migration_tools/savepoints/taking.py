@@ -133,7 +133,8 @@ class _Writing:
                 self.files[files[-1]] = parquet.file
             if storage.head() != found:
                 raise MigrationRefused(f"a run wrote to {namespace} meanwhile: there is no savepoint. Stop it first.")
-        return SavedNamespace(head.committed, head.winner, head.codec, tuple(head.fence), entries, tuple(files))
+        fence = head.fence.generation, head.fence.seq
+        return SavedNamespace(head.committed, head.winner, head.codec, fence, entries, tuple(files))
 
     def copied(self, folder: Folder, source: str, under: str) -> str:
         """Copy a file of another folder; return its path in the savepoint."""
@@ -222,9 +223,7 @@ class _Parquet:
         return self._written
 
 
-def _counted(
-    pages: Iterator[list[tuple[bytes, bytes]]], progress: Progress
-) -> Iterator[list[tuple[bytes, bytes]]]:
+def _counted(pages: Iterator[list[tuple[bytes, bytes]]], progress: Progress) -> Iterator[list[tuple[bytes, bytes]]]:
     for page in pages:
         yield page
         progress.advance(len(page))
