@@ -1,5 +1,3 @@
 """Tools that convert, copy and inspect state. They start no topology, and never import the engine."""
 
-from anchorbolt.util.progress import Progress
-
-__all__ = ["Progress"]
+from anchorbolt.util.progress import Progress as Progress

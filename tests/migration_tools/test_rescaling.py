@@ -43,10 +43,11 @@ class Job:
     def run(
         self, rows: Sequence[Any], tasks: int, bolt: Any = None, grouping: Any = "fields_grouping", **conf: Any
     ) -> dict[Any, Any]:
-        """Run the rows, each in a wave of its own; return the state."""
-        values = [row if isinstance(row, tuple) else (row, 0) for row in rows]
+        """Run the rows, or lists of rows, each in a wave of its own; return the state."""
+        waves = [row if isinstance(row, list) else [row] for row in rows]
+        values = [[row if isinstance(row, tuple) else (row, 0) for row in wave] for wave in waves]
         builder, self.captured = TopologyBuilder(), TupleCapture()
-        builder.set_spout("in", FeederSpout(["key", "at"], [[row] for row in values]))
+        builder.set_spout("in", FeederSpout(["key", "at"], values))
         bolt = bolt or StatefulBolt()
         declarer = builder.set_bolt("count", bolt, parallelism=tasks)
         declarer.fields_grouping("in", "key") if grouping == "fields_grouping" else getattr(declarer, grouping)("in")
