@@ -5,14 +5,14 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from anchorbolt.errors import MigrationRefused, SerializationError
 from anchorbolt.migration_tools import Progress
-from anchorbolt.migration_tools.entries import Codecs, Decoded
+from anchorbolt.migration_tools.entries import Codecs
 from anchorbolt.migration_tools.storm_state import SAMPLE_ENTRIES, StormOptions, form_of, pages_of, part_decoder
 from anchorbolt.migration_tools.storm_tasks import Page, StormTask, entries_of
 from anchorbolt.state_backends.contract import SizeLimits
@@ -111,10 +111,11 @@ class StormBolt:
                     continue
                 place = found.setdefault(key, (namespace, field))
                 if place != (namespace, field):
+                    where = f"twice in {namespace}" if place[0] == namespace else f"in {place[0]} and in {namespace}"
                     raise MigrationRefused(
-                        f"the key {shortened(codecs.keys.decode(key))} of {self.component!r} is in {place[0]} and in "
-                        f"{namespace}: Storm has two keys that are one key here. {_UNCHANGED}. Remove one of them "
-                        "with a program of Storm's."
+                        f"the key {shortened(codecs.keys.decode(key))} of {self.component!r} is {where}: the keys of "
+                        "two entries on Storm would be one key here. Java has keys that are equal only in Python, such "
+                        f"as 1 and 1L, or 0.0 and -0.0. {_UNCHANGED}. Remove one of them with a program of Storm's."
                     )
 
     def _converted(
@@ -122,16 +123,20 @@ class StormBolt:
     ) -> list[ConvertedEntry]:
         kept, keys, values = [], [], []
         for entry in page:
-            value = _readable(self._value(entry[1]), namespace, entry[0], "the value of ")
-            if isinstance(value, Tombstone):
+            key, value = self._key(entry[0]), self._value(entry[1])
+            if problem := key.problem or value.problem:
+                shown = shortened(entry[0]) if key.problem else key.value
+                raise MigrationRefused(
+                    f"{namespace}: the entry with the key {shown} cannot be read: {problem}. {_UNCHANGED}."
+                )
+            if isinstance(value.value, Tombstone):
                 continue
-            key = _readable(self._key(entry[0]), namespace, entry[0], "")
             try:
-                keys.append(plain_value(key))
-                values.append(plain_value(value))
+                keys.append(plain_value(key.value))
+                values.append(plain_value(value.value))
             except SerializationError as error:
                 raise MigrationRefused(
-                    f"{namespace}: the entry with the key {key}: {error.message}. {_UNCHANGED}."
+                    f"{namespace}: the entry with the key {key.value}: {error.message}. {_UNCHANGED}."
                 ) from error
             kept.append(entry)
         if not kept:
@@ -141,7 +146,7 @@ class StormBolt:
             encoded = encoding.value_bytes(encoding.values_to_cache(keys, values))
             tasks = destinations_of(hashes_of(keys), self.tasks).tolist()
         except SerializationError as error:
-            raise MigrationRefused(f"{namespace}: {error.message} {_UNCHANGED}.") from error
+            raise MigrationRefused(f"{error.message} {_UNCHANGED}.") from error
         fingerprint.add(namespace, kept, encoded_keys)
         fields = (field for field, _ in kept)
         return [
@@ -153,11 +158,3 @@ class StormBolt:
 
 def _hash(data: bytes) -> bytes:
     return blake2b(data, digest_size=8).digest()
-
-
-def _readable(decoded: Decoded, namespace: str, field: bytes, part: str) -> Any:
-    if decoded.problem:
-        raise MigrationRefused(
-            f"{namespace}: {part}the key {shortened(field)} cannot be read: {decoded.problem}. {_UNCHANGED}."
-        )
-    return decoded.value
