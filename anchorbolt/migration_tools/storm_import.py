@@ -178,7 +178,7 @@ def _check_arguments(
             )
         if tasks < 1:
             raise ConfigError(f"{bolt!r} cannot have {tasks} tasks: give at least 1.")
-    if source == target and not prefix:
+    if not prefix and source.describe() == target.describe():
         raise ConfigError(
             f"without topology.state.namespace.prefix, the new namespaces in {target.describe()} may have the names of "
             "Storm's. Set a prefix, or name another store.",

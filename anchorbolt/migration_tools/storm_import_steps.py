@@ -5,6 +5,9 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
+import numpy as np
+from numpy.typing import NDArray
+
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
@@ -77,11 +80,12 @@ class ImportTarget:
             limits = storage.limits
         prints = []
         for bolt in bolts:
-            prints.append(Fingerprint())
-            for _ in bolt.entries(self._codecs, limits, prints[-1], progress):
+            fingerprint = Fingerprint()
+            for _ in bolt.entries(self._codecs, limits, fingerprint, progress):
                 pass
-            bolt.refuse_equal_keys(self._codecs, prints[-1].rows())
-        survey = Survey(self._attempt(prints), [len(each.rows()) for each in prints])
+            prints.append(fingerprint.rows())
+            bolt.refuse_equal_keys(self._codecs, prints[-1])
+        survey = Survey(self._attempt(prints), [len(rows) for rows in prints])
         ours = Committed(self._txid, survey.attempt)
         if stored is not None and any(each != ours for each in stored.namespaces.values()):
             raise self._other_state(list(stored.namespaces))
@@ -121,15 +125,16 @@ class ImportTarget:
                 writer = AttemptWriter(storage, fence, self._txid, NOTHING_COMMITTED, self._header, attempt)
                 changes[name] = NamespaceChanges(storage, writer)
             of_tasks = list(changes.values())
-            prints.append(Fingerprint())
+            fingerprint = Fingerprint()
             limits = transaction.storages[self._all_names[0]].limits
-            for page in bolt.entries(self._codecs, limits, prints[-1], progress):
+            for page in bolt.entries(self._codecs, limits, fingerprint, progress):
                 for entry in page:
                     of_tasks[entry.task].put([(entry.key, entry.value)])
                 if sum(each.size for each in of_tasks) > _WAITING_BYTES:
                     for each in of_tasks:
                         each.stage()
             winners |= {name: each.sealed() for name, each in changes.items()}
+            prints.append(fingerprint.rows())
         return winners, self._attempt(prints)
 
     def finish(self, transaction: OneTransaction, stored: DecisionRecord) -> None:
@@ -144,10 +149,11 @@ class ImportTarget:
         """Decide, and commit."""
         transaction.finish(self._before, winners)
 
-    def _attempt(self, prints: Sequence[Fingerprint]) -> str:
+    def _attempt(self, prints: Sequence[NDArray[np.uint64]]) -> str:
         hashed = blake2b(f"{self._header} {sorted(self._before.parallelism.items())}".encode(), digest_size=16)
-        for each in prints:
-            hashed.update(len(each.rows()).to_bytes(8, "big") + each.rows().tobytes())
+        for rows in prints:
+            hashed.update(len(rows).to_bytes(8, "big"))
+            hashed.update(np.ascontiguousarray(rows))
         return hashed.hexdigest()
 
     def _other_state(self, names: Sequence[str]) -> MigrationRefused:
