@@ -153,7 +153,7 @@ class ImportTarget:
         hashed = blake2b(f"{self._header} {sorted(self._before.parallelism.items())}".encode(), digest_size=16)
         for rows in prints:
             hashed.update(len(rows).to_bytes(8, "big"))
-            hashed.update(np.ascontiguousarray(rows))
+            hashed.update(rows.data)
         return hashed.hexdigest()
 
     def _other_state(self, names: Sequence[str]) -> MigrationRefused:

@@ -195,3 +195,14 @@ def test_the_transaction_is_that_of_storms_recovery(
             recovered(tasks, checkpoint)
     else:
         assert recovered(tasks, checkpoint) == outcome
+
+
+def test_several_bolts_are_taken_in_one_transaction_into_the_redis_that_storm_used(
+    storm: RedisStateProvider, topology: Storm
+) -> None:
+    topology.put(total_11=storm_1_2(numbers(all=12)), total_11__txid=txids(4, 4))
+    imported(storm, storm, components={"count": "count", "sum": "total"}, parallelism={"sum": 2})
+    assert (merged(storm), merged(storm, "sum")) == (COMMITTED, {"all": 12})
+    assert imported(storm, storm, components={"count": "count", "sum": "total"}, parallelism={"sum": 2}).was_there
+    with pytest.raises(MigrationRefused):
+        imported(storm, storm)
