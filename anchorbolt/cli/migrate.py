@@ -59,7 +59,7 @@ Namespaces = Annotated[
     ),
 ]
 
-_SET_HELP = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
+SET_HELP = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
 
 
 @dataclass(frozen=True, repr=False)  # a `repr` would show the password
@@ -217,8 +217,8 @@ def copy(
         Path | None, option("--from", metavar="FILE", help="Configuration that names the source.")
     ] = None,
     to_file: Annotated[Path | None, option("--to", metavar="FILE", help="Configuration that names the target.")] = None,
-    from_overrides: Annotated[list[str] | None, option("--from-set", metavar="KEY=VALUE", help=_SET_HELP)] = None,
-    to_overrides: Annotated[list[str] | None, option("--to-set", metavar="KEY=VALUE", help=_SET_HELP)] = None,
+    from_overrides: Annotated[list[str] | None, option("--from-set", metavar="KEY=VALUE", help=SET_HELP)] = None,
+    to_overrides: Annotated[list[str] | None, option("--to-set", metavar="KEY=VALUE", help=SET_HELP)] = None,
     topology: Annotated[str | None, option(metavar="NAME", help="Copy this topology and its decision record.")] = None,
     namespace: Annotated[str | None, option(metavar="NAME", help="Copy this one namespace.")] = None,
     take_fence: Annotated[

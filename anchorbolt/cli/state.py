@@ -172,7 +172,7 @@ def scan(
 
         classes = registered or []
         of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
-        options = StormOptions(of_keys, of_values, dict(map(_enum_constants, enums or ())), in_topology, storm)
+        options = StormOptions(of_keys, of_values, dict(map(enum_constants, enums or ())), in_topology, storm)
         with scan_storm(provider, namespace, options) as found:
             print_scan(namespace, *found, limit=limit, in_json=as_json)
         return DONE
@@ -212,7 +212,7 @@ def explain(
     return DONE
 
 
-def _enum_constants(text: str) -> tuple[str, list[str]]:
+def enum_constants(text: str) -> tuple[str, list[str]]:
     """Return the class and the constants in an option `--enum`."""
     name, equals, constants = text.partition("=")
     if not (name and equals and constants):

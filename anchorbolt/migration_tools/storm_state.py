@@ -19,7 +19,7 @@ from anchorbolt.storm import base64_text
 from anchorbolt.storm.kryo import StoredForm, StormDecoder, detect
 from anchorbolt.storm.wrapper import Generation
 
-_SAMPLE_ENTRIES = 500
+SAMPLE_ENTRIES = 500
 _IN_DOUBT = (
     "an object is of a class with a registered id, and other entries show that the user registered classes. Name "
     "the classes that Storm's configuration registers: keyClass, valueClass, topology.state.kryo.register"
@@ -45,16 +45,10 @@ def scan_storm(
 
     Raises `StateError` if there is no such namespace, `MigrationRefused` if its form is unclear.
     """
-    if not isinstance(provider, RedisStateProvider | RedisClusterStateProvider):
-        raise ConfigError(
-            f"Storm's hashes are in Redis, but the configuration names {provider.describe()}. Set "
-            "topology.state.provider to redis or redis-cluster.",
-            key=PROVIDER_CONFIG,
-        )
-    with RedisHashes(provider.address, Advice(not_ours="Name a namespace of Storm's")) as hashes:
+    with open_hashes(provider) as hashes:
         names = {name: False, f"{name}$prepare": True}  # whether the entries are prepared
-        txids = dict(entry for page in _pages(hashes, f"{name}$txid") for entry in page)
-        count = sum(_length(hashes, each) for each in names)
+        txids = dict(entry for page in pages_of(hashes, f"{name}$txid") for entry in page)
+        count = sum(length_of(hashes, each) for each in names)
         if not count and not txids:
             raise StateError(
                 f"there is neither a hash {name!r} nor {name}$prepare nor {name}$txid. Storm names a namespace "
@@ -64,16 +58,16 @@ def scan_storm(
         notes = []
         pages: Iterator[list[Entry]] = iter(())
         if count:
-            stored = chain.from_iterable(page for each in names for page in _pages(hashes, each))
-            sample = list(islice(stored, _SAMPLE_ENTRIES))
-            form = _form(sample, name, options.generation)
+            stored = chain.from_iterable(page for each in names for page in pages_of(hashes, each))
+            sample = list(islice(stored, SAMPLE_ENTRIES))
+            form = form_of(sample, name, options.generation)
             notes.append(f"written by {form.generation.label}{', as Base64 text' if form.base64 else ''}")
-            key = _part_decoder(form, sample, options, is_key=True)
-            value = _part_decoder(form, sample, options, is_key=False)
+            key = part_decoder(form, sample, options, is_key=True)
+            value = part_decoder(form, sample, options, is_key=False)
             pages = (
                 [Entry(key(stored_key), value(stored_value), prepared) for stored_key, stored_value in page]
                 for each, prepared in names.items()
-                for page in _pages(hashes, each)
+                for page in pages_of(hashes, each)
             )
         if txids:
             texts = sorted(
@@ -83,7 +77,18 @@ def scan_storm(
         yield notes, pages, count
 
 
-def _part_decoder(
+def open_hashes(provider: StateProvider) -> RedisHashes:
+    """Return Storm's hashes in the provider's Redis. Raises `ConfigError` if the provider has no Redis."""
+    if not isinstance(provider, RedisStateProvider | RedisClusterStateProvider):
+        raise ConfigError(
+            f"Storm's hashes are in Redis, but the configuration names {provider.describe()}. Set "
+            "topology.state.provider to redis or redis-cluster.",
+            key=PROVIDER_CONFIG,
+        )
+    return RedisHashes(provider.address, Advice(not_ours="Name a namespace of Storm's"))
+
+
+def part_decoder(
     form: StoredForm, sample: list[tuple[bytes, bytes]], options: StormOptions, *, is_key: bool
 ) -> Callable[[bytes], Decoded]:
     """Return the function that decodes the keys, or the values, of a namespace."""
@@ -111,11 +116,13 @@ def _part_decoder(
     return decoded
 
 
-def _pages(hashes: RedisHashes, name: str) -> Iterator[list[tuple[bytes, bytes]]]:
-    return hashes.entries(name.encode()) if _length(hashes, name) else iter(())
+def pages_of(hashes: RedisHashes, name: str) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Yield the fields and values of a hash, nothing if it does not exist; an entry may come twice."""
+    return hashes.entries(name.encode()) if length_of(hashes, name) else iter(())
 
 
-def _length(hashes: RedisHashes, name: str) -> int:
+def length_of(hashes: RedisHashes, name: str) -> int:
+    """Return the number of fields of a hash. Raises `StateError` if the key is not a hash."""
     try:
         key = name.encode()
     except UnicodeEncodeError:  # Python's form of arguments that are not UTF-8
@@ -126,7 +133,8 @@ def _length(hashes: RedisHashes, name: str) -> int:
     return hashes.length(key)
 
 
-def _form(sample: list[tuple[bytes, bytes]], name: str, generation: Generation | None) -> StoredForm:
+def form_of(sample: list[tuple[bytes, bytes]], name: str, generation: Generation | None) -> StoredForm:
+    """Return how these entries are stored. Raises `MigrationRefused` if they do not show it."""
     if generation is None:
         found = detect(sample)
         if found is None:

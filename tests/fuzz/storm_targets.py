@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from anchorbolt.errors import SerializationError
+from anchorbolt.serialization.codecs import MsgpackCodec
 from anchorbolt.storm import base64_text
 from anchorbolt.storm.kryo import StormDecoder, detect
+from anchorbolt.storm.plain_values import plain_value
 from anchorbolt.storm.wrapper import Generation, unwrap
 from tests.fuzz import Target
 from tests.support.storm_fixtures import dump, forms, holds_object
@@ -17,6 +21,8 @@ def _storm(generation: Generation) -> Callable[[bytes], Any]:
     def decode(data: bytes) -> Any:
         decoded = decoder.decode_key(data)
         assert len(str(decoded)) <= 201
+        with suppress(SerializationError):
+            MsgpackCodec().encode(plain_value(decoded))
         return json.dumps(decoded.to_json())
 
     return decode
