@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_line, with_exit_code
-from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT, STATE_REFUSED
+from anchorbolt.cli.exit_codes import DIFFERENT, DONE, KEY_ABSENT, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
 from anchorbolt.util.times import NEVER, positive_ms
@@ -470,6 +471,40 @@ def delete(
         )
     print_line(json.dumps(repair_content(report)) if as_json else "\n".join(repair_lines(report, "")))
     return KEY_ABSENT if any(each.before.value is None for each in report.entries) else DONE
+
+
+@app.command()
+@with_exit_code
+def diff(
+    topology: Annotated[str, _TOPOLOGY],
+    to_file: Annotated[
+        Path, typer.Option("--to", metavar="FILE", help="Configuration of the other store, YAML or JSON.")
+    ],
+    components: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMPONENT...]", help="Only these stateful bolts.")
+    ] = None,
+    conf: Conf = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Show the keys in which a topology's state differs in two stores; exit code 1 if there are any.
+
+    A line with - is an entry of the store of --conf, and one with + of the store of --to. Stop the topology first.
+    """
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import difference_content, difference_lines
+    from anchorbolt.migration_tools.comparing import Side, differences
+
+    opened = [open_store(conf, overrides or ()), open_store(to_file, ())]
+    here, there = (
+        Side(provider, topology, settings.namespace_prefix_of(topology), codecs)
+        for provider, settings, codecs in opened
+    )
+    code = DONE
+    for each in differences(here, there, components or (), now=int(time.time() * 1000)):
+        print_line(json.dumps(difference_content(each)) if as_json else "\n".join(difference_lines(each)))
+        code = DIFFERENT
+    return code
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 from anchorbolt.checkpoint.decision_log import is_record_namespace
 from anchorbolt.cli.command import print_line
 from anchorbolt.cli.work_progress import shown_progress
+from anchorbolt.migration_tools.comparing import Difference
 from anchorbolt.migration_tools.entries import Entry, NamespaceSummary
 from anchorbolt.migration_tools.giving_ttl import TtlReport
 from anchorbolt.migration_tools.renaming import RenameReport
@@ -233,6 +234,18 @@ def repair_lines(report: RepairReport, after: str) -> list[str]:
     if report.is_dry_run:
         return [*lines, f"dry run: nothing was written. The change would be txid {report.txid} in {report.store}"]
     return [*lines, f"done, as txid {report.txid} in {report.store}{until}"]
+
+
+def difference_lines(found: Difference) -> list[str]:
+    """Describe a difference: `-` before an entry of the first side, `+` before one of the other."""
+    sides = (("-", found.here), ("+", found.there))
+    return [f"{sign} {found.component}  {entry_line(each, _SHOWN_CHARACTERS)}" for sign, each in sides if each]
+
+
+def difference_content(found: Difference) -> dict[str, Any]:
+    sides = {"here": found.here, "there": found.there}
+    shown = {side: None if each is None else entry_content(each) for side, each in sides.items()}
+    return {"component": found.component, **shown}
 
 
 def repair_content(report: RepairReport) -> dict[str, Any]:
