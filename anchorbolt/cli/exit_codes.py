@@ -5,6 +5,7 @@ from anchorbolt import errors
 DONE = 0  # the command finished, or the run was stopped cleanly
 JOB_FAILED = 1  # run: a bolt raised, a wave could not be finished, Spark gave up
 KEY_ABSENT = 1  # state get: a key has no value
+DIFFERENT = 1  # state diff: the states differ
 WRONG_USAGE = 2  # wrong arguments, job, configuration or topology; nothing ran
 PLATFORM_UNUSABLE = 3  # no Java, or Spark is too old or cannot be started
 # The state store refused, failed or could not be reached; the state belongs to another streaming query; or a migration

@@ -1,29 +1,39 @@
 """The commands `anchorbolt state …`. None of them starts Spark.
 
-Only `rename`, `ttl` and `rescale` write, or raise a fence.
+Only `rename`, `ttl`, `rescale`, `put` and `delete` write, or raise a fence.
 """
 
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_line, with_exit_code
-from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT, STATE_REFUSED
+from anchorbolt.cli.exit_codes import DIFFERENT, DONE, KEY_ABSENT, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
 from anchorbolt.util.times import NEVER, positive_ms
+from anchorbolt.util.values import as_text, key_from_text, value_from_text
 
 app = App(
     "Inspect the state in any store: namespaces, entries, and the progress of a topology. Rename a bolt's state, give "
-    "its entries a TTL, or divide it among another number of tasks."
+    "its entries a TTL, divide it among another number of tasks, or put and delete single keys."
 )
 
 TakeFence = Annotated[
     bool, typer.Option("--take-fence", help="Take the fence from the run that holds it; if alive, it ends with Fenced.")
+]
+Task = Annotated[
+    int | None,
+    option(
+        min=0, metavar="N", help="The task that has the key, or is to have it; by default the task of the key's hash."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, and write nothing.")]
 
@@ -363,3 +373,144 @@ def number_of_tasks(text: str) -> tuple[str, int]:
     if not (bolt and equals and tasks.isdecimal() and int(tasks)):
         raise ConfigError(f"{text!r} is not of the form BOLT=TASKS, as count=8, with at least 1 task.")
     return bolt, int(tasks)
+
+
+_TOPOLOGY = typer.Argument(metavar="TOPOLOGY", help="The topology's name.")
+_COMPONENT = typer.Argument(metavar="COMPONENT", help="The stateful bolt that has the state.")
+
+
+@app.command()
+@with_exit_code
+def put(
+    topology: Annotated[str, _TOPOLOGY],
+    component: Annotated[str, _COMPONENT],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="As in `state get`.")],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="JSON, a Python literal, or plain text. A list stays a list.")
+    ],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    ttl: Annotated[
+        str | None, option(metavar="TTL", help='How long the entry lives from now: "30 d"; by default it stays.')
+    ] = None,
+    task: Task = None,
+    take_fence: TakeFence = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Put one value into the state of a stateful bolt, in one transaction. Stop the topology first.
+
+    Prints the old value. If the command is interrupted, run it again; if it then says that a transaction is open, start
+    the topology.
+    """
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import repair_content, repair_lines
+    from anchorbolt.migration_tools.repairing import put_entry
+
+    try:
+        ttl_ms = None if ttl is None else positive_ms(ttl)
+    except ValueError as error:
+        raise ConfigError(f"--ttl: {error}. Give a duration, as '12 h'.") from None
+    provider, settings, codecs = open_store(conf, overrides or ())
+    new = value_from_text(value)
+    with _wrong_values():
+        report = put_entry(
+            provider,
+            topology,
+            settings.namespace_prefix_of(topology),
+            component,
+            key_from_text(key),
+            new,
+            codecs,
+            now=int(time.time() * 1000),
+            ttl_ms=ttl_ms,
+            task=task,
+            take_fence=take_fence,
+            dry_run=dry_run,
+        )
+    lines = repair_lines(report, f" -> {as_text(new)}")
+    print_line(json.dumps(repair_content(report)) if as_json else "\n".join(lines))
+    return DONE
+
+
+@app.command()
+@with_exit_code
+def delete(
+    topology: Annotated[str, _TOPOLOGY],
+    component: Annotated[str, _COMPONENT],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY...", help="As in `state get`.")],
+    conf: Conf = None,
+    overrides: Overrides = None,
+    task: Task = None,
+    take_fence: TakeFence = False,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Delete some keys from the state of a stateful bolt, in one transaction. Stop the topology first.
+
+    Prints the old values; exit code 1 if a key is absent. If the command is interrupted, run it again; if it then says
+    that a transaction is open, start the topology.
+    """
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import repair_content, repair_lines
+    from anchorbolt.migration_tools.repairing import delete_entries
+
+    provider, settings, codecs = open_store(conf, overrides or ())
+    with _wrong_values():
+        report = delete_entries(
+            provider,
+            topology,
+            settings.namespace_prefix_of(topology),
+            component,
+            list(map(key_from_text, keys)),
+            codecs,
+            now=int(time.time() * 1000),
+            task=task,
+            take_fence=take_fence,
+            dry_run=dry_run,
+        )
+    print_line(json.dumps(repair_content(report)) if as_json else "\n".join(repair_lines(report, "")))
+    return KEY_ABSENT if any(each.before.value is None for each in report.entries) else DONE
+
+
+@app.command()
+@with_exit_code
+def diff(
+    topology: Annotated[str, _TOPOLOGY],
+    to_file: Annotated[
+        Path, typer.Option("--to", metavar="FILE", help="Configuration of the other store, YAML or JSON.")
+    ],
+    components: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMPONENT...]", help="Only these stateful bolts.")
+    ] = None,
+    conf: Conf = None,
+    overrides: Overrides = None,
+    as_json: Json = False,
+) -> int:
+    """Show the keys in which a topology's state differs in two stores; exit code 1 if there are any.
+
+    A line with - is an entry of the store of --conf, and one with + of the store of --to. Stop the topology first.
+    """
+    from anchorbolt.cli.places import open_store
+    from anchorbolt.cli.state_text import difference_content, difference_lines
+    from anchorbolt.migration_tools.comparing import Side, differences
+
+    opened = [open_store(conf, overrides or ()), open_store(to_file, ())]
+    here, there = (
+        Side(provider, topology, settings.namespace_prefix_of(topology), codecs)
+        for provider, settings, codecs in opened
+    )
+    code = DONE
+    for each in differences(here, there, components or (), now=int(time.time() * 1000)):
+        print_line(json.dumps(difference_content(each)) if as_json else "\n".join(difference_lines(each)))
+        code = DIFFERENT
+    return code
+
+
+@contextmanager
+def _wrong_values() -> Iterator[None]:
+    """Raise `ConfigError` for an argument that cannot be a key or a value: it is a wrong argument."""
+    try:
+        yield
+    except UnsupportedValue as error:
+        raise ConfigError(error.message) from error

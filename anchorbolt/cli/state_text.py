@@ -9,9 +9,11 @@ from typing import Any
 from anchorbolt.checkpoint.decision_log import is_record_namespace
 from anchorbolt.cli.command import print_line
 from anchorbolt.cli.work_progress import shown_progress
+from anchorbolt.migration_tools.comparing import Difference
 from anchorbolt.migration_tools.entries import Entry, NamespaceSummary
 from anchorbolt.migration_tools.giving_ttl import TtlReport
 from anchorbolt.migration_tools.renaming import RenameReport
+from anchorbolt.migration_tools.repairing import RepairReport
 from anchorbolt.migration_tools.rescaling import RescaleReport
 from anchorbolt.migration_tools.topology_inspection import NamespaceReport, TopologyReport
 from anchorbolt.serialization.codecs import FIRST_VERSION
@@ -221,3 +223,31 @@ def rescale_lines(report: RescaleReport) -> list[str]:
         return [*lines, f"dry run: nothing was written. The change would be txid {report.txid} in {report.store}"]
     numbers = ", ".join(f"{each.component}={each.after}" for each in report.bolts)
     return [*lines, f"done, as txid {report.txid} in {report.store}. Start the topology with {numbers}"]
+
+
+def repair_lines(report: RepairReport, after: str) -> list[str]:
+    """Describe a repair, or a dry run of it; `after` is what became of each key that was there."""
+    lines = [f"{each.namespace}  {entry_line(each.before)}{after}" for each in report.entries]
+    if report.txid is None:
+        return [*lines, "no key is there: there is nothing to do"]
+    until = "" if report.expires_at is None else f", and expires {shown_time(report.expires_at)}"
+    if report.is_dry_run:
+        return [*lines, f"dry run: nothing was written. The change would be txid {report.txid} in {report.store}"]
+    return [*lines, f"done, as txid {report.txid} in {report.store}{until}"]
+
+
+def difference_lines(found: Difference) -> list[str]:
+    """Describe a difference: `-` before an entry of the first side, `+` before one of the other."""
+    sides = (("-", found.here), ("+", found.there))
+    return [f"{sign} {found.component}  {entry_line(each, _SHOWN_CHARACTERS)}" for sign, each in sides if each]
+
+
+def difference_content(found: Difference) -> dict[str, Any]:
+    sides = {"here": found.here, "there": found.there}
+    shown = {side: None if each is None else entry_content(each) for side, each in sides.items()}
+    return {"component": found.component, **shown}
+
+
+def repair_content(report: RepairReport) -> dict[str, Any]:
+    entries = [{"namespace": each.namespace, "before": entry_content(each.before)} for each in report.entries]
+    return {**vars(report), "entries": entries}

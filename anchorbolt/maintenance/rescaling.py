@@ -28,7 +28,9 @@ from anchorbolt.util.messages import did_you_mean
 from anchorbolt.util.progress import Progress
 
 _WAITING_BYTES = 16 << 20  # of changes that are not staged, of all tasks together
-_GROUPED_BY_KEY = "fields("
+
+GROUPED_BY_KEY = "fields("
+"""How the text of a grouping begins that sends equal keys to one task."""
 
 CodecOf = Callable[[str, str], Codec]
 """Returns the codec of the keys of a namespace, by the namespace and its format header."""
@@ -192,7 +194,7 @@ class Rescaling:
         if tasks < 1:
             raise MigrationRefused(f"{component!r} cannot have {tasks} tasks: give at least 1.")
         for source, stream, grouping in record.groupings.get(component, ()):
-            if not grouping.startswith(_GROUPED_BY_KEY):
+            if not grouping.startswith(GROUPED_BY_KEY):
                 raise MigrationRefused(
                     f"{component!r} gets the stream {stream!r} of {source!r} by {grouping}, not by a fields grouping: "
                     "its keys belong to no task, so that its state cannot be divided. Nothing was changed."

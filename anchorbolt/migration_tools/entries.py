@@ -113,6 +113,15 @@ def key_codec(namespace: str, header: str, configured: Codecs) -> Codec:
     return codec
 
 
+def stored_codecs(namespace: str, header: str, configured: Codecs) -> Codecs:
+    """Return the codecs in a format header. Raises `StateError` if no known codec has one of the names."""
+    keys, match = key_codec(namespace, header, configured), _HEADER.fullmatch(header)
+    values = _codec(match[2] if match else "", configured.values, "value")
+    if isinstance(values, str):
+        raise StateError(f"{namespace}: {values}. Give --conf with the file of the runs.", namespace=namespace)
+    return Codecs(keys, values)
+
+
 @dataclass(frozen=True)
 class NamespaceSummary:
     namespace: str

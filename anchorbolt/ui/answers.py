@@ -460,6 +460,7 @@ class Found(Answer, frozen=True, kw_only=True):
     text: str | UnsetType = UNSET
     value: Any = UNSET  # only if its JSON is short
     problem: str | UnsetType = UNSET
+    expires_at: int | UnsetType = UNSET  # ms since 1970, for an entry with a TTL
 
 
 class LookedUp(Answer, frozen=True, kw_only=True):

@@ -93,11 +93,19 @@ def key_from_text(text: str) -> Any:
     `b'\x00'`). If it is neither, the key is the text itself.
     """
     try:
-        return _hashable(json.loads(text, parse_constant=_refuse))
+        return _hashable(value_from_text(text))
+    except RecursionError:
+        return text
+
+
+def value_from_text(text: str) -> Any:
+    """Return the value for a text from a command line: as `key_from_text`, but a list stays a list."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         pass
     try:
-        return _hashable(ast.literal_eval(text.strip()))
+        return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text
 

@@ -15,6 +15,7 @@ import anchorbolt
 # spouts and bolts. The last seven lines are the vocabulary of all others.
 LAYERS = (
     ("cli",),
+    ("querying",),
     ("ui", "migration_tools"),
     ("testing",),
     ("run",),
@@ -75,7 +76,7 @@ PLAIN_SETTINGS = (
     "config.secret",
     "config.masking",
 )
-READ_CONFIGURATIONS = ("config", "config.*", "engine.*", "run.*", "cli", "cli.*", "testing", "testing.*")
+READ_CONFIGURATIONS = ("config", "config.*", "engine.*", "run.*", "cli", "cli.*", "testing", "testing.*", "querying.*")
 
 # What runs on a Spark executor, and what it must never load: the commands and what reads configurations.
 ON_EXECUTORS = (
@@ -97,9 +98,10 @@ def imports(*, for_types: bool) -> grimp.ImportGraph:
     for module in graph.modules:
         if module.endswith(".__main__"):  # `python -m …` is a command by another name
             graph.remove_module(module)
-    # `anchorbolt.engine` has the public names of `run`, which it imports on first use only.
-    for module in graph.find_modules_directly_imported_by("anchorbolt.engine"):
-        graph.remove_import(importer="anchorbolt.engine", imported=module)
+    # These have public names of higher rooms, which they import on first use only.
+    for package in ("anchorbolt", "anchorbolt.engine"):
+        for module in graph.find_modules_directly_imported_by(package):
+            graph.remove_import(importer=package, imported=module)
     return graph
 
 

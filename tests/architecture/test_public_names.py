@@ -12,7 +12,7 @@ import anchorbolt
 from anchorbolt import errors
 
 PUBLIC = {
-    "anchorbolt": "__version__",
+    "anchorbolt": "__version__ open_state",
     "anchorbolt.bolts": """
         ArrowOutputCollector BaseArrowBolt BaseBasicBolt BaseRichBolt BaseStatefulArrowBolt BaseStatefulBolt
         BasicOutputCollector OutputCollector DataFrameSink KafkaSink ParquetSink FailedException ReportedFailedException
@@ -26,6 +26,7 @@ PUBLIC = {
         discard_backup migrate undo verify
     """,
     "anchorbolt.migration_tools.copy": "CopyReport copy_namespace copy_topology",
+    "anchorbolt.querying": "StateReader open_state",
     "anchorbolt.serialization": "MAX_DEPTH Codec JsonCodec MsgpackCodec pack unpack",
     "anchorbolt.spouts": "BaseRichSpout GeneratorSpout RedisStreamsSpout Spout StreamSpout",
     "anchorbolt.state_backends": "AttemptState KeyValueState Serializer State",

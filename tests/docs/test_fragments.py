@@ -12,6 +12,7 @@ from anchorbolt.testing import FeederSpout, LocalCluster, TupleCapture
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.docs.pages import Page
+from tests.engine.jobs import word_count
 
 
 def fragment(page: str, part: str, **given: Any) -> SimpleNamespace:
@@ -104,3 +105,17 @@ def test_the_sink_with_some_declared_types_writes_them(tmp_path: Path, monkeypat
     assert LocalCluster().submit(builder.create_topology("t")).await_termination(60)
     [row] = pq.read_table("out").to_pylist()
     assert row == {"amount": 1.0, "tags": [("a", 1)], "note": "x"}
+
+
+def test_a_program_reads_the_state_of_a_word_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = FeederSpout(["sentence"], [[("apple pear apple",)]])
+    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": "state"}}
+    handle = LocalCluster().submit(word_count(words, name="word-count"), conf)
+    assert handle.await_termination(60)
+    fragment("docs/looking_into_state.md", "open_state(")
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:3] == ["('count',)", "2", "{'apple': 2, 'pear': 1}"]
+    assert sorted(shown[3:]) == ["apple 2", "pear 1"]

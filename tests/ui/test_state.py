@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -87,7 +88,8 @@ class Puts(BaseStatefulBolt[KeyValueState[Any, Any]]):
         self.state = state
 
     def execute(self, tup: Any) -> None:
-        self.state.put(tup["key"], Custom() if tup["value"] == "custom" else tup["value"])
+        ttl = "1 h" if tup["key"] == "expires" else None
+        self.state.put(tup["key"], Custom() if tup["value"] == "custom" else tup["value"], ttl=ttl)
 
 
 ENTRIES: list[tuple[Any, Any]] = [
@@ -112,6 +114,14 @@ def show(server: UiServer, rows: list[tuple[Any, Any]], **provider: Any) -> RunH
     assert handle.await_termination(DEADLINE_S)
     server.show(handle)
     return handle
+
+
+def test_a_value_that_expires_says_when(server: UiServer, client: Client) -> None:
+    begun = int(time.time() * 1000)
+    show(server, [("expires", 1), ("stays", 2)])
+    for each in client.json(f"{BASE}/puts?key=expires")["found"]:
+        assert 0 <= each["expiresAt"] - begun - 3_600_000 < 600_000
+    assert ["expiresAt" in each for each in client.json(f"{BASE}/puts?key=stays")["found"]] == [False] * 3
 
 
 @pytest.mark.parametrize(

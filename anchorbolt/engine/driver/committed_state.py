@@ -26,6 +26,7 @@ class StoredValue:
     key: Any
     data: bytes | None  # as stored, without its due time; None if the state does not have the key
     encoding: EntryEncoding
+    expires_at: int | None = None  # ms since 1970; None for an entry that stays
 
     def value(self) -> Any:
         """Decode the value, which must be there. Raises the errors of `EntryEncoding.value_from`."""
@@ -66,7 +67,10 @@ def look_up(plan: ExecutionPlan, component: str, key: Any, now: int) -> Iterator
                 raise older_keys(storage.namespace)
             [stored] = storage.get_many(key_data)
         entry = live_entry(key_data[0], stored, now)
-        yield StoredValue(index, key, None if entry is None else entry.value, encoding)
+        if entry is None:
+            yield StoredValue(index, key, None, encoding)
+        else:
+            yield StoredValue(index, key, entry.value, encoding, entry.expires_at)
 
 
 def equal_keys(plan: ExecutionPlan, component: str, key: Any, now: int) -> StateError:

@@ -59,7 +59,8 @@ def found_value(stored: StoredValue) -> Found:
     Runs the user's codec, `upcast` and `repr`.
     """
     assert stored.data is not None
-    found = Found(task=stored.task, bytes=len(stored.data))
+    expires_at = UNSET if stored.expires_at is None else stored.expires_at
+    found = Found(task=stored.task, bytes=len(stored.data), expires_at=expires_at)
     if found.bytes > _DECODED_BYTES:
         return structs.replace(found, problem="the value is too long to be shown here: anchorbolt state get prints it")
     try:
