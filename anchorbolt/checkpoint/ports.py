@@ -153,7 +153,6 @@ class Layout:
     topology: str
     headers: Mapping[str, str] = field(default_factory=dict)  # by namespace: the configured format header
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt
-    rescales: bool = False  # whether a stateful bolt may have another number of tasks than before
     groupings: Mapping[str, Inputs] = field(default_factory=dict)  # per stateful bolt
     columns: Mapping[str, bytes] = field(default_factory=dict)  # by sink: the columns that the author declared
     schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt
@@ -163,3 +162,4 @@ class Layout:
     batch_spout: str = ""  # see `DecisionRecord.batch_spout`
     committers: Mapping[str, int] = field(default_factory=dict)  # tasks per committer
     event_times: Mapping[str, EventTime] = field(default_factory=dict)  # by bolt with event time
+    rescales: bool = False  # whether a stateful bolt may have another number of tasks than before
