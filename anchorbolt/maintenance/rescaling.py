@@ -76,8 +76,8 @@ class Rescaling:
             prefix: Prefix of its namespaces, without the colon; may be empty.
             parallelism: The new number of tasks by bolt.
             codec_of: Returns the codec of a namespace's keys.
-            key_functions: Functions that return the grouping value of a key, by name. The first that agrees with all
-                keys counts; by default the key itself and its first item are tried.
+            key_functions: Functions that return the grouping value of a key, by name. One of them must agree with all
+                keys; by default the key itself and its first item are tried.
             progress: Receives the progress.
 
         Raises:
