@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 import anchorbolt
-from anchorbolt.cli import (
-    exit_codes,
-    savepoints,  # noqa: F401 - its commands are in `state`
-)
+import anchorbolt.cli.savepoints  # more commands of `state`
+import anchorbolt.cli.state_changes  # likewise
+from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option
 from anchorbolt.cli.dead_letters import app as dead_letters_app
 from anchorbolt.cli.history import history, ui

@@ -9,7 +9,8 @@ import typer
 
 from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
-from anchorbolt.cli.state import DryRun, TakeFence, app, number_of_tasks
+from anchorbolt.cli.state import app
+from anchorbolt.cli.state_changes import DryRun, TakeFence, number_of_tasks
 
 if TYPE_CHECKING:
     from anchorbolt.config.settings import Settings

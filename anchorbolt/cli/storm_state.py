@@ -11,7 +11,8 @@ import typer
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import Json, option, print_line, with_exit_code
 from anchorbolt.cli.migrate import SET_HELP
-from anchorbolt.cli.state import enum_constants, number_of_tasks
+from anchorbolt.cli.state import enum_constants
+from anchorbolt.cli.state_changes import number_of_tasks
 from anchorbolt.errors import ConfigError
 from anchorbolt.storm.wrapper import Generation
 
