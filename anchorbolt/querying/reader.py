@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
@@ -31,6 +31,15 @@ REFRESH_S = 1.0
 """The record is not read again for an absent key before it is this old."""
 
 _ITSELF: Final = object()
+_PAGE = 10_000
+
+
+class Part(NamedTuple):
+    """One task of a stateful bolt."""
+
+    component: str
+    task: int
+    namespace: str
 
 
 class StateReader:
@@ -113,6 +122,43 @@ class StateReader:
             )
         return self._scanned(component, record, [name for name in namespaces if name in record.namespaces])
 
+    def parts(self, components: Sequence[str] = ()) -> tuple[DecisionRecord, list[Part]]:
+        """Return the decision record, and the tasks with entries, of these bolts or of all. For `state_frame`."""
+        record = self._loaded()
+        found = [
+            Part(component, task, name)
+            for component in components or _bolts(record)
+            for task, name in enumerate(self._namespaces(record, component))
+        ]
+        if _is_committing(record):
+            raise _moved(found[0].component if found else "", record_namespace(self._prefix))
+        return record, [part for part in found if part.namespace in record.namespaces]
+
+    def pages(self, part: Part, record: DecisionRecord) -> Iterator[list[Entry]]:
+        """Yield the entries of a task as of a decision record. Raises as `items`. For `state_frame`."""
+        name, committed = part.namespace, record.namespaces[part.namespace]
+        at = ReadPosition(committed.txid, committed.attempt)
+        with self._pool.borrowed(name) as storage:
+            decoder = self._decoder(storage)
+            if decoder is None:
+                raise _moved(part.component, name)
+            pages = storage.scan(at=at, page_size=_PAGE)
+            while True:
+                try:
+                    page = next(pages, None)
+                except StaleAttempt as error:
+                    raise _moved(part.component, name) from error
+                # Some stores apply a commit in steps, and `at` is the old position until the last of them. A commit
+                # begins after its decision: without a new decision, what was read is whole.
+                if self._loaded().namespaces.get(name) != committed:
+                    raise _moved(part.component, name)
+                if page is None:
+                    return
+                entries = [decoder.entry(entry.key, entry) for entry in _live_page(name, page)]
+                for entry in entries:
+                    self._check(name, entry)
+                yield entries
+
     def close(self) -> None:
         """Close the connections and files. May be called twice."""
         self._pool.close()
@@ -158,32 +204,11 @@ class StateReader:
         return found
 
     def _scanned(self, component: str, record: DecisionRecord, namespaces: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-        for name in namespaces:
-            committed = record.namespaces[name]
-            at = ReadPosition(committed.txid, committed.attempt)
-            with self._pool.borrowed(name) as storage:
-                decoder = self._decoder(storage)
-                if decoder is None:
-                    raise _moved(component, name)
-                pages = storage.scan(at=at)
-                while True:
-                    try:
-                        page = next(pages, None)
-                    except StaleAttempt as error:
-                        raise _moved(component, name) from error
-                    # Some stores apply a commit in steps, and `at` is the old position until the last of them. A commit
-                    # begins after its decision: without a new decision, what was read is whole.
-                    if self._positions(namespaces) != self._positions(namespaces, record):
-                        raise _moved(component, name)
-                    if page is None:
-                        break
-                    for entry in _live_page(name, page):
-                        decoded = decoder.entry(entry.key, entry)
-                        yield self._key(name, decoded), self._value(name, decoded)
-
-    def _positions(self, namespaces: Sequence[str], record: DecisionRecord | None = None) -> list[Any]:
-        record = record or self._loaded()
-        return [record.namespaces.get(name) for name in namespaces]
+        for task, name in enumerate(namespaces):
+            for page in self.pages(Part(component, task, name), record):
+                for entry in page:
+                    assert entry.value is not None, "a page has no absent entry"
+                    yield entry.key.value, entry.value.value
 
     def _loaded(self) -> DecisionRecord:
         """Read the decision record."""
@@ -232,10 +257,10 @@ class StateReader:
         self._decoders[name] = decoder
         return decoder
 
-    def _key(self, namespace: str, entry: Entry) -> Any:
+    def _check(self, namespace: str, entry: Entry) -> None:
         if entry.key.problem:
             raise StateError(f"{namespace}: a key cannot be decoded: {entry.key.problem}", namespace=namespace)
-        return entry.key.value
+        self._value(namespace, entry)
 
     def _value(self, namespace: str, entry: Entry) -> Any:
         assert entry.value is not None, "an absent entry is not decoded"

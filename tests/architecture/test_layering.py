@@ -43,7 +43,10 @@ LAYERS_OF_ENGINE = ("local", "spark", "workers", "driver", "sources", "task", "p
 
 # The only importers of a module, ours or a third party's, as patterns below `anchorbolt`.
 IMPORTERS = {
-    "pyspark": ("engine.spark", "engine.spark.*", "files.hadoop.*", "run.spark_cluster", "spouts.base"),
+    "pyspark": (
+        *("engine.spark", "engine.spark.*", "files.hadoop.*", "run.spark_cluster", "spouts.base"),
+        "querying.state_source",
+    ),
     "redis": ("state_backends.redis.*",),
     "hiredis": ("state_backends.redis.*",),
     "happybase": ("state_backends.hbase.*",),

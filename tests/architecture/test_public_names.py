@@ -12,7 +12,7 @@ import anchorbolt
 from anchorbolt import errors
 
 PUBLIC = {
-    "anchorbolt": "__version__ open_state",
+    "anchorbolt": "__version__ open_state state_frame",
     "anchorbolt.bolts": """
         ArrowOutputCollector BaseArrowBolt BaseBasicBolt BaseRichBolt BaseStatefulArrowBolt BaseStatefulBolt
         BasicOutputCollector OutputCollector DataFrameSink KafkaSink ParquetSink FailedException ReportedFailedException

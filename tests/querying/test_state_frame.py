@@ -1,0 +1,117 @@
+"""The state of a topology as a DataFrame of Spark."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import types as st
+
+from anchorbolt import state_frame
+from anchorbolt.engine.spark.session import build_session
+from anchorbolt.errors import ConfigError, StateError
+from anchorbolt.querying.state_source import StateSource
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.windows import Tumbling
+from tests.migration_tools.conftest import conf_of
+from tests.migration_tools.test_rescaling import LATER, WORDS, Job, Reminds, Windows
+
+KEYS = st.StructField("key", st.StringType())
+COUNTS = st.StructField("value", st.LongType())
+TASK = st.StructField("task", st.IntegerType())
+
+
+@pytest.fixture
+def job(sqlite_provider: SqliteStateProvider, name: str, tmp_path: Path) -> Job:
+    return Job(sqlite_provider, name, tmp_path / "place")
+
+
+@pytest.fixture
+def conf(job: Job, tmp_path: Path) -> str:
+    (tmp_path / "conf.json").write_text(json.dumps(conf_of(job.provider)))
+    return str(tmp_path / "conf.json")
+
+
+def rows(job: Job, conf: str, *fields: st.StructField) -> list[dict[str, Any]]:
+    """Read a frame as Spark does, without a JVM."""
+    reader = StateSource({"topology": job.name, "conf": conf}).reader(st.StructType(list(fields)))
+    batches: Iterator[Any] = (batch for partition in reader.partitions() for batch in reader.read(partition))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_a_frame_has_the_entries_of_all_tasks(job: Job, conf: str) -> None:
+    job.run(WORDS, 3)
+    found = rows(job, conf, TASK, KEYS, COUNTS)
+    assert {row["key"]: row["value"] for row in found} == Counter(WORDS)
+    assert {row["task"] for row in found} == {0, 1, 2}
+    assert rows(job, conf, COUNTS, KEYS)[0].keys() == {"value", "key"}
+    as_text = rows(job, conf, KEYS, st.StructField("value", st.StringType()))
+    assert {row["key"]: row["value"] for row in as_text} == {key: str(n) for key, n in Counter(WORDS).items()}
+
+
+def test_keys_that_are_no_text_are_shown_as_literals(job: Job, conf: str) -> None:
+    job.run([("a", 100), ("b", 200)], 2, Windows(Tumbling("1 s")))
+    assert sorted(row["key"] for row in rows(job, conf, KEYS)) == ["('a', 0)", "('b', 0)"]
+
+
+def test_entries_have_their_due_times_until_they_expire(job: Job, conf: str) -> None:
+    job.run(["a"], 1, Reminds())
+    assert rows(job, conf, KEYS) == [], "by this machine's clock it has expired"
+    job.clock.advance(time.time() + 3600)
+    job.run(["b"], 1, Reminds())
+    [row] = rows(job, conf, KEYS, st.StructField("expires_at", st.TimestampType()))
+    assert row["key"] == "b"
+    assert row["expires_at"] > datetime.now(timezone.utc)
+
+
+def test_a_type_that_does_not_fit_is_an_error_that_names_the_entry(job: Job, conf: str) -> None:
+    job.run(WORDS, 2)
+    with pytest.raises(StateError):
+        rows(job, conf, st.StructField("key", st.LongType()))
+    with pytest.raises(ConfigError):
+        rows(job, conf, st.StructField("keys", st.StringType()))
+    with pytest.raises(ConfigError):
+        StateSource({}).reader(st.StructType([KEYS]))
+    with pytest.raises(StateError):
+        rows(Job(job.provider, "another", job.place), conf, KEYS)
+
+
+def test_a_wave_between_planning_and_reading_is_an_error(job: Job, conf: str) -> None:
+    job.run(WORDS, 2)
+    reader = StateSource({"topology": job.name, "conf": conf}).reader(st.StructType([KEYS, COUNTS]))
+    partitions = reader.partitions()
+    job.run(LATER, 2)
+    with pytest.raises(StateError):
+        [list(reader.read(partition)) for partition in partitions]
+
+
+@pytest.mark.parametrize("where", [{}, {"topology.state.provider.config": {"jedisPoolConfig": {}}}])
+def test_a_password_in_the_configuration_is_refused(where: dict[str, Any]) -> None:
+    inner = where.get("topology.state.provider.config", {}).get("jedisPoolConfig", where)
+    inner["password"] = "secret"
+    with pytest.raises(ConfigError) as refused:
+        state_frame(None, "words", where)  # type: ignore[arg-type]
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_spark_reads_counts_and_joins_a_frame(job: Job, conf: str) -> None:
+    job.run(WORDS, 3)
+    spark = build_session("state-frame", "local[2]")
+    try:
+        schema = "key string, value bigint"
+        frame = state_frame(spark, job.name, conf_of(job.provider), schema=schema)
+        assert {row.key: row.value for row in frame.collect()} == Counter(WORDS)
+        assert frame.count() == len(set(WORDS))
+        other = spark.createDataFrame([("to", "verb"), ("x", "letter")], ["key", "kind"])
+        assert [tuple(row) for row in frame.join(other, "key").collect()] == [("to", Counter(WORDS)["to"], "verb")]
+        job.run(LATER, 3)
+        assert {row.key: row.value for row in frame.collect()} == Counter(WORDS + LATER)
+        direct = spark.read.format("anchorbolt-state").options(topology=job.name, conf=conf).load()
+        assert direct.where("key = 'to'").select("component", "value").collect()[0] == ("count", "4")
+    finally:
+        spark.stop()
