@@ -40,9 +40,9 @@ def state_frame(
 ) -> DataFrame:
     """Return the state of a topology as a DataFrame: a row for each entry, without those that have expired.
 
-    It is read when an action runs, all at one committed wave. If a wave of a running topology changes a task while it
-    is read, the action fails with `StateError`, and nothing torn is returned: repeat it, or stop the topology. Spark
-    reads each task of a bolt in a task of its own.
+    Its first action chooses the last committed wave, and the frame is always read as of that wave. If a later wave has
+    changed a task, an action fails with `StateError`, and nothing torn is returned: make another frame, or stop the
+    topology. Spark reads each task of a bolt in a task of its own.
 
     Args:
         spark: The session.

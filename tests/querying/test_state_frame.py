@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import types as st
 
 from anchorbolt import state_frame
@@ -110,6 +111,9 @@ def test_spark_reads_counts_and_joins_a_frame(job: Job, conf: str) -> None:
         other = spark.createDataFrame([("to", "verb"), ("x", "letter")], ["key", "kind"])
         assert [tuple(row) for row in frame.join(other, "key").collect()] == [("to", Counter(WORDS)["to"], "verb")]
         job.run(LATER, 3)
+        with pytest.raises(PythonException):
+            frame.collect()
+        frame = state_frame(spark, job.name, conf_of(job.provider), schema=schema)
         assert {row.key: row.value for row in frame.collect()} == Counter(WORDS + LATER)
         direct = spark.read.format("anchorbolt-state").options(topology=job.name, conf=conf).load()
         assert direct.where("key = 'to'").select("component", "value").collect()[0] == ("count", "4")
