@@ -88,7 +88,7 @@ class DecisionLog:
         return self._fence
 
     def claim_for_command(self) -> Fence:
-        """Take a new generation for a command that is no driver, and whose only fence is a released one."""
+        """Take a new generation for a command, which is not a driver: it writes under a released fence only."""
         with self._lock:
             self._fence = Fence(self.claim().generation, RELEASED_SEQ)
             self._retry.until_available(lambda: self._storage.raise_fence(self._fence))

@@ -65,6 +65,11 @@ class BoltTimes:
             watermark = reached if watermark is None else max(watermark, reached)
         return BoltTimes(watermark, wave.due, wave.waiting, latest)
 
+    @property
+    def has_more_than_ttls(self) -> bool:
+        """Whether the bolt has had timers or event time."""
+        return replace(self, due=self.due._replace(expiry=None)) != BoltTimes()
+
     def is_due(self, clock: int) -> bool:
         """Return whether a timer is due at this time of the wave's clock."""
         at, by_event = self.due.processing, self.due.event

@@ -11,8 +11,8 @@ import typer
 
 from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DIFFERENT, DONE, KEY_ABSENT, STATE_REFUSED
+from anchorbolt.cli.storm_options import Enums, InTopology, KeyClass, Registered, Storm, ValueClass, storm_options
 from anchorbolt.errors import ConfigError, UnsupportedValue
-from anchorbolt.storm.wrapper import Generation
 
 app = App(
     "Inspect the state in any store, change the state of a stopped topology, and move it: to other numbers of tasks, "
@@ -128,29 +128,12 @@ def scan(
             "serializer wrote. The options below are for it."
         ),
     ] = ScanCodec.NAMESPACE,
-    registered: Annotated[
-        list[str] | None,
-        option(
-            metavar="CLASS", help="A Java class that topology.state.kryo.register lists, in its order. May be repeated."
-        ),
-    ] = None,
-    key_class: Annotated[str | None, option(metavar="CLASS", help="Storm's keyClass.")] = None,
-    value_class: Annotated[str | None, option(metavar="CLASS", help="Storm's valueClass.")] = None,
-    enums: Annotated[
-        list[str] | None,
-        option("--enum", metavar="CLASS=A,B,…", help="The constants of an enum of yours. May be repeated."),
-    ] = None,
-    in_topology: Annotated[
-        bool | None,
-        option(
-            "--in-topology/--outside-topology",
-            help="Whether a topology of Storm 2 wrote the state. Needed only if the command asks for it.",
-        ),
-    ] = None,
-    storm: Annotated[
-        Generation | None,
-        option(help="First Storm release with the format of the state. Needed only if the command asks for it."),
-    ] = None,
+    registered: Registered = None,
+    key_class: KeyClass = None,
+    value_class: ValueClass = None,
+    enums: Enums = None,
+    in_topology: InTopology = None,
+    storm: Storm = None,
     as_json: Json = False,
 ) -> int:
     """Show the entries of a namespace, in any order; with --json, one JSON object per line."""
@@ -160,11 +143,9 @@ def scan(
 
     provider, _, codecs = open_store(conf, overrides or ())
     if codec is ScanCodec.STORM_KRYO:
-        from anchorbolt.migration_tools.storm_state import StormOptions, scan_storm
+        from anchorbolt.migration_tools.storm_state import scan_storm
 
-        classes = registered or []
-        of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
-        options = StormOptions(of_keys, of_values, dict(map(enum_constants, enums or ())), in_topology, storm)
+        options = storm_options(registered, key_class, value_class, enums, in_topology, storm)
         with scan_storm(provider, namespace, options) as found:
             print_scan(namespace, *found, limit=limit, in_json=as_json)
         return DONE
@@ -202,14 +183,6 @@ def explain(
     lines = [json.dumps(report_content(report, place), indent=2)] if as_json else report_lines(report, place)
     print_line("\n".join(lines))
     return DONE
-
-
-def enum_constants(text: str) -> tuple[str, list[str]]:
-    """Return the class and the constants in an option `--enum`."""
-    name, equals, constants = text.partition("=")
-    if not (name and equals and constants):
-        raise ConfigError(f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order.")
-    return name, constants.split(",")
 
 
 @app.command()

@@ -11,10 +11,9 @@ import typer
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import Json, option, print_line, with_exit_code
 from anchorbolt.cli.migrate import SET_HELP
-from anchorbolt.cli.state import enum_constants
 from anchorbolt.cli.state_changes import number_of_tasks
+from anchorbolt.cli.storm_options import Enums, InTopology, KeyClass, Registered, Storm, ValueClass, storm_options
 from anchorbolt.errors import ConfigError
-from anchorbolt.storm.wrapper import Generation
 
 if TYPE_CHECKING:
     from anchorbolt.migration_tools.storm_import import StormImportReport
@@ -49,29 +48,12 @@ def storm_state(
         str | None,
         option(metavar="NAMESPACE", help="Storm's $checkpointspout-<task id>. Needed only if Redis has several."),
     ] = None,
-    registered: Annotated[
-        list[str] | None,
-        option(
-            metavar="CLASS", help="A Java class that topology.state.kryo.register lists, in its order. May be repeated."
-        ),
-    ] = None,
-    key_class: Annotated[str | None, option(metavar="CLASS", help="Storm's keyClass.")] = None,
-    value_class: Annotated[str | None, option(metavar="CLASS", help="Storm's valueClass.")] = None,
-    enums: Annotated[
-        list[str] | None,
-        option("--enum", metavar="CLASS=A,B,…", help="The constants of an enum of yours. May be repeated."),
-    ] = None,
-    in_topology: Annotated[
-        bool | None,
-        option(
-            "--in-topology/--outside-topology",
-            help="Whether a topology of Storm 2 wrote the state. Needed only if the command asks for it.",
-        ),
-    ] = None,
-    storm: Annotated[
-        Generation | None,
-        option(help="First Storm release with the format of the state. Needed only if the command asks for it."),
-    ] = None,
+    registered: Registered = None,
+    key_class: KeyClass = None,
+    value_class: ValueClass = None,
+    enums: Enums = None,
+    in_topology: InTopology = None,
+    storm: Storm = None,
     dry_run: Annotated[bool, option("--dry-run", help="Read and check everything; write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -82,11 +64,8 @@ def storm_state(
     from anchorbolt.cli.places import open_store
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.storm_import import import_storm_state
-    from anchorbolt.migration_tools.storm_state import StormOptions
 
-    classes = registered or []
-    of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
-    options = StormOptions(of_keys, of_values, dict(map(enum_constants, enums or ())), in_topology, storm)
+    options = storm_options(registered, key_class, value_class, enums, in_topology, storm)
     named = list(map(_bolt_and_component, components))
     bolts = dict(named)
     if len(bolts) < len(named):

@@ -40,8 +40,8 @@ def tasks_of(function: KeyFunction, keys: Sequence[Any], tasks: int) -> NDArray[
         values = keys if function is whole_key else list(map(function, keys))
     except Exception as error:
         raise MigrationRefused(
-            f"the key function raised {type(error).__name__}: {error}, on one of {len(keys)} keys, the first of which "
-            f"is {shortened(keys[0])}. Nothing was changed."
+            f"the key function raised {type(error).__name__}: {error}, for a key among the {len(keys)} from "
+            f"{shortened(keys[0])} on. Nothing was changed."
         ) from error
     try:
         return destinations_of(hashes_of(values), tasks)
@@ -59,8 +59,7 @@ class Survey:
         self._before = before
         self._after = after
         self._counterexamples: dict[str, tuple[Any, int, int]] = {}  # a key, its task, and the task of its hash
-        self._differing: Any = None  # a key that two functions send to different tasks
-        self._is_ambiguous = False
+        self._ambiguous: list[Any] = []  # the first key that two functions send to different tasks
         self.keys = 0
         self.moving: dict[str, int] = dict.fromkeys(functions, 0)  # by function: keys that go to another task
 
@@ -79,12 +78,11 @@ class Survey:
                 continue
             after.append(tasks_of(function, keys, self._after))
             self.moving[name] += int((after[-1] != task).sum())
-        if len(after) > 1 and not self._is_ambiguous and (after[0] != after[1]).any():
-            self._is_ambiguous = True
-            self._differing = keys[int((after[0] != after[1]).argmax())]
+        if len(after) > 1 and not self._ambiguous and (after[0] != after[1]).any():
+            self._ambiguous = [keys[int((after[0] != after[1]).argmax())]]
 
     def proved(self) -> str:
-        """Return the name of the function. Raises `MigrationRefused` if there is none, or more than one."""
+        """Return the name of the function. Raises `MigrationRefused` if no function, or more than one, fits."""
         if not self._functions:
             tried = "; ".join(
                 f"by {name}, {shortened(key)} belongs to task {other}, but task {task} has it"
@@ -95,9 +93,9 @@ class Survey:
                 "If its keys are made from the grouping value, name the function that returns the value: "
                 "--key-function module:function. If it is not grouped by its keys, its state cannot be divided."
             )
-        if len(self._functions) > 1 and self._is_ambiguous:
+        if len(self._functions) > 1 and self._ambiguous:
             raise MigrationRefused(
-                f"the keys of {self._bolt!r} do not show how they were grouped: {shortened(self._differing)} may be "
+                f"the keys of {self._bolt!r} do not show how they were grouped: {shortened(self._ambiguous[0])} may be "
                 "the grouping value, or begin with it, as the keys of windows do. Nothing was changed. Give "
                 "--key-function key, or --key-function 'key[0]' for windows by key and interval joins."
             )

@@ -11,6 +11,7 @@ from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
 
 _ITEM_BYTES = 64  # of an update or an item in memory, besides its bytes
 _DELETED_TOGETHER = 10_000
+_WAITING_BYTES = 16 << 20  # of changes that are not staged, of all tasks together
 
 
 class NamespaceChanges:
@@ -66,3 +67,10 @@ class NamespaceChanges:
         # Not under the attempt: a store may copy all its updates for that.
         stored = self._storage.get_many(keys)
         return [self._written.get(key, data) for key, data in zip(keys, stored, strict=True)]
+
+
+def stage_if_many(changes: Sequence[NamespaceChanges]) -> None:
+    """Stage the changes of all these namespaces if together they take much memory."""
+    if sum(each.size for each in changes) > _WAITING_BYTES:
+        for each in changes:
+            each.stage()

@@ -2,19 +2,21 @@
 
 Its updates are staged under the next txid. One decision names the attempts of all namespaces; then they are committed.
 If the process dies before the decision, nothing has changed, and the work can be repeated. If it dies after the
-decision, the next start of the topology commits, as for any wave. The positions of the sources do not change.
+decision, the next start of the topology commits, as for any wave, or the next command does. The positions of the
+sources do not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.maintenance.attempt_writer import AttemptWriter
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateStorage
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.transactional.batches.metadata import BatchMetadata
 
 
@@ -57,6 +59,19 @@ class OneTransaction:
         committed = decision.marked_committed()
         self.log.write(committed)
         return committed
+
+
+@contextmanager
+def claimed(
+    provider: StateProvider, prefix: str, record: DecisionRecord, names: Iterable[str]
+) -> Iterator[OneTransaction]:
+    """Claim a topology for a command, and fence off all other writers in these namespaces."""
+    with ExitStack() as stack:
+        log = DecisionLog(stack.enter_context(closing(provider.open(record_namespace(prefix)))))
+        storages = {name: stack.enter_context(closing(provider.open(name))) for name in names}
+        fence = log.claim_for_command()
+        heads = {name: storage.raise_fence(fence) for name, storage in storages.items()}
+        yield OneTransaction(record, storages, heads, fence, log)
 
 
 def _of_next(batch: bytes) -> bytes:

@@ -15,7 +15,7 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord, Winner
 from anchorbolt.errors import MigrationRefused, SerializationError, StateCorrupted
 from anchorbolt.maintenance.key_placement import KEY_FUNCTIONS, KeyFunction, Survey, tasks_of
-from anchorbolt.maintenance.namespace_changes import NamespaceChanges
+from anchorbolt.maintenance.namespace_changes import NamespaceChanges, stage_if_many
 from anchorbolt.maintenance.one_transaction import OneTransaction
 from anchorbolt.serialization.codecs import INDEX_TAG, Codec
 from anchorbolt.state_backends.contract import START_OVER, NamespaceHead, StateStorage
@@ -26,8 +26,6 @@ from anchorbolt.state_backends.timed.timers import timer_indexed_anew, timer_key
 from anchorbolt.streams.declaration import ACKER_ID
 from anchorbolt.util.messages import did_you_mean
 from anchorbolt.util.progress import Progress
-
-_WAITING_BYTES = 16 << 20  # of changes that are not staged, of all tasks together
 
 GROUPED_BY_KEY = "fields("
 """How the text of a grouping begins that sends equal keys to one task."""
@@ -69,7 +67,7 @@ class Rescaling:
         key_functions: Mapping[str, KeyFunction] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Check that the bolts can be rescaled as far as the record shows it.
+        """Check what the record shows: whether the bolts can be rescaled.
 
         Args:
             record: The topology's last decision.
@@ -172,9 +170,7 @@ class Rescaling:
             changes[index].delete(key for key, _ in leaving)
             for task, (key, data) in moves:
                 _arrive(changes[task], name, key, data, now, watermark)
-            if sum(change.size for change in changes) > _WAITING_BYTES:
-                for change in changes:
-                    change.stage()
+            stage_if_many(changes)
             self._progress.advance(len(page))
 
     def _codec(self, name: str, heads: Mapping[str, NamespaceHead]) -> Codec:

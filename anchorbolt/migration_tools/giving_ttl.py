@@ -19,7 +19,7 @@ from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.stopped_topology import begun, check_has_entries, namespaces_of, read_stopped
 from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import START_OVER, StateProvider, StateStorage
-from anchorbolt.state_backends.timed.entries import NOTHING_DUE, NextDue
+from anchorbolt.state_backends.timed.entries import NextDue
 from anchorbolt.state_backends.timed.expiry import indexed_at, joined, keeps_item, split
 from anchorbolt.state_backends.timed.index import IndexClock, Item
 from anchorbolt.windows.pages import RESERVED
@@ -119,8 +119,7 @@ def give_ttl(
 
 
 def _refuse_timers(record: DecisionRecord, component: str) -> None:
-    times = record.times.get(component, BoltTimes())
-    if replace(times, due=times.due._replace(expiry=None)) != BoltTimes(due=NOTHING_DUE):
+    if record.times.get(component, BoltTimes()).has_more_than_ttls:
         raise MigrationRefused(
             f"{component!r} has timers or event time: its entries may be open windows, which would lose their values "
             "when they expire. Nothing was changed. If it has neither windows by key nor an interval join, repeat the "

@@ -20,7 +20,6 @@ from anchorbolt.serialization.codecs import FIRST_VERSION, Schema
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import task_namespace
-from anchorbolt.state_backends.timed.entries import NOTHING_DUE
 from anchorbolt.state_backends.timed.expiry import Due, Live, indexed_at, joined, keeps_item, live_entry, split
 from anchorbolt.state_backends.timed.index import IndexClock
 from anchorbolt.streams.hashing import destination_of, stable_hash
@@ -273,8 +272,7 @@ class _Repair:
         for source, stream, grouping in self.record.groupings.get(self._component, ()):
             if not grouping.startswith(GROUPED_BY_KEY):
                 return f"the bolt gets the stream {stream!r} of {source!r} by {grouping}, not by a fields grouping"
-        times = self.record.times.get(self._component, BoltTimes())
-        if type(key) is tuple and replace(times, due=times.due._replace(expiry=None)) != BoltTimes(due=NOTHING_DUE):
+        if type(key) is tuple and self.record.times.get(self._component, BoltTimes()).has_more_than_ttls:
             return "the bolt has timers or event time: if it has windows, their keys begin with the grouping value"
         return ""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import Fenced, MigrationRefused
-from anchorbolt.maintenance.one_transaction import OneTransaction
+from anchorbolt.maintenance.one_transaction import OneTransaction, claimed
 from anchorbolt.migration_tools.copy import check_source
 from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
 from anchorbolt.state_backends.contract import StateProvider
@@ -90,11 +89,8 @@ def begun(
     `new` are further namespaces that the transaction writes. Raises `Fenced` if a run has changed the state since the
     snapshot.
     """
-    with ExitStack() as stack:
-        log = DecisionLog(stack.enter_context(closing(provider.open(snapshot.record_namespace))))
-        storages = {name: stack.enter_context(closing(provider.open(name))) for name in {*record.namespaces, *new}}
-        fence = log.claim_for_command()
-        heads = {name: storage.raise_fence(fence) for name, storage in storages.items()}
-        if log.load()[0] != record:
+    names = {*record.namespaces, *new}
+    with claimed(provider, prefix_of(snapshot.record_namespace), record, names) as transaction:
+        if transaction.log.load()[0] != record:
             raise Fenced("a run has changed the state meanwhile. Nothing was changed. Stop it, and try again.")
-        yield OneTransaction(record, storages, heads, fence, log)
+        yield transaction

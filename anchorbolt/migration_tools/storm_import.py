@@ -145,7 +145,7 @@ def import_storm_state(
                         f"the state in {source.describe()} changed during the import, so nothing was changed in "
                         f"{target.describe()}. Stop the topology on Storm, and start again."
                     )
-                new.decide(transaction, winners)
+                transaction.finish(transaction.record, winners)
         elif stored is not None and stored.state.phase is Phase.COMMITTING and not dry_run:
             with new.begun() as transaction:
                 new.finish(transaction, stored)

@@ -1,7 +1,7 @@
 """The target of an import from Storm: what it has already, and the one transaction that writes the rest."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.errors import Fenced, MigrationRefused
 from anchorbolt.maintenance.attempt_writer import AttemptWriter
-from anchorbolt.maintenance.namespace_changes import NamespaceChanges
-from anchorbolt.maintenance.one_transaction import OneTransaction
+from anchorbolt.maintenance.namespace_changes import NamespaceChanges, stage_if_many
+from anchorbolt.maintenance.one_transaction import OneTransaction, claimed
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.entries import Codecs
 from anchorbolt.migration_tools.storm_entries import Fingerprint, StormBolt
@@ -22,8 +21,6 @@ from anchorbolt.migration_tools.topology_inspection import read_topology
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import task_namespace
-
-_WAITING_BYTES = 16 << 20  # of entries that are not staged, of all tasks together
 
 
 @dataclass(frozen=True)
@@ -94,19 +91,13 @@ class ImportTarget:
     @contextmanager
     def begun(self) -> Iterator[OneTransaction]:
         """Claim the topology, and fence off all other writers; a refusal in the block drops what was staged."""
-        with ExitStack() as stack:
-            log = DecisionLog(stack.enter_context(closing(self._target.open(record_namespace(self._prefix)))))
-            storages = {name: stack.enter_context(closing(self._target.open(name))) for name in self._all_names}
-            fence = log.claim()
-            heads = {name: storage.raise_fence(fence) for name, storage in storages.items()}
+        with claimed(self._target, self._prefix, self._before, self._all_names) as transaction:
             try:
-                yield OneTransaction(self._before, storages, heads, fence, log)
+                yield transaction
             except MigrationRefused:
-                for storage in storages.values():
-                    storage.rollback(fence)
-                log.release()
+                for storage in transaction.storages.values():
+                    storage.rollback(transaction.fence)
                 raise
-            log.release()
 
     def stage(
         self, transaction: OneTransaction, bolts: Sequence[StormBolt], attempt: str, progress: Progress
@@ -130,9 +121,7 @@ class ImportTarget:
             for page in bolt.entries(self._codecs, limits, fingerprint, progress):
                 for entry in page:
                     of_tasks[entry.task].put([(entry.key, entry.value)])
-                if sum(each.size for each in of_tasks) > _WAITING_BYTES:
-                    for each in of_tasks:
-                        each.stage()
+                stage_if_many(of_tasks)
             winners |= {name: each.sealed() for name, each in changes.items()}
             prints.append(fingerprint.rows())
         return winners, self._attempt(prints)
@@ -141,13 +130,7 @@ class ImportTarget:
         """Commit what an earlier import has decided."""
         if transaction.log.load()[0] != stored:
             raise Fenced("a run or another import has written to the target meanwhile. Nothing was changed.")
-        for name, winner in stored.winners.items():
-            transaction.storages[name].commit(transaction.fence, stored.txid, winner.attempt)
-        transaction.log.write(stored.marked_committed())
-
-    def decide(self, transaction: OneTransaction, winners: Mapping[str, Winner]) -> None:
-        """Decide, and commit."""
-        transaction.finish(self._before, winners)
+        transaction.commit(stored)
 
     def _attempt(self, prints: Sequence[NDArray[np.uint64]]) -> str:
         hashed = blake2b(f"{self._header} {sorted(self._before.parallelism.items())}".encode(), digest_size=16)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.errors import MigrationRefused, TopologyError
 from anchorbolt.faults.points import FaultPoint
-from anchorbolt.maintenance import rescaling
+from anchorbolt.maintenance import namespace_changes
 from anchorbolt.maintenance.key_placement import KEY_FUNCTIONS, Survey, tasks_of, whole_key
 from anchorbolt.migration_tools.rescaling import RescaleReport, rescale_state
 from anchorbolt.spouts.feeder import FeederSpout
@@ -301,7 +301,7 @@ def test_a_run_on_a_rescaling_that_was_killed_before_its_decision_goes_on_as_bef
 
 
 def test_entries_are_moved_in_parts(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rescaling, "_WAITING_BYTES", 500)
+    monkeypatch.setattr(namespace_changes, "_WAITING_BYTES", 500)
     words = [f"word-{number}" for number in range(200)]
     job.run(words, 2, Reminds())
     job.rescale(3)

@@ -1,6 +1,6 @@
 """The manifest of a savepoint: what it holds, and the checksum of each of its files. Pure.
 
-It is written last, so a directory without one is no savepoint.
+It is written last, so a directory without it is not a savepoint.
 """
 
 from __future__ import annotations
@@ -136,5 +136,5 @@ def _namespace(content: Any) -> SavedNamespace:
 def _below(name: Any) -> str:
     """Return a path below the savepoint. Raises `ValueError` for one that leaves it."""
     if not isinstance(name, str) or name.startswith("/") or ".." in name.split("/"):
-        raise ValueError(f"{name!r} is no path below the savepoint")
+        raise ValueError(f"{name!r} is not a path below the savepoint")
     return name

@@ -75,14 +75,16 @@ def restore_savepoint(
     Raises:
         MigrationRefused: The store has other state of the topology, or the checkpoint location has other files; or a
             bolt cannot have the number of tasks.
-        StateCorrupted: The savepoint is damaged. Nothing can be started on what was restored.
+        StateCorrupted: The savepoint is damaged. A start on the restored part is refused.
         StateError: The store failed; see `StateStorage`.
     """
     saved, topology, prefix = savepoint.manifest, savepoint.topology, savepoint.prefix
     wanted = {bolt: tasks for bolt, tasks in (parallelism or {}).items() if saved.parallelism.get(bolt) != tasks}
     found = read_topology(target, topology, prefix).stored
     if _is_rescaled(found, savepoint, wanted):
-        read_stopped(target, topology, prefix, taken=False, dry_run=dry_run)  # commits what is only decided
+        read_stopped(
+            target, topology, prefix, taken=False, dry_run=dry_run
+        )  # commits what a killed call has decided
     else:
         _place_sources(savepoint, checkpoint, dry_run=dry_run)
         if not wanted or found is None or found != read_topology(savepoint, topology, prefix).stored:

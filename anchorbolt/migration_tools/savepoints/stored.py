@@ -49,15 +49,15 @@ class Savepoint(StateProvider):
 
     @classmethod
     def read(cls, folder: Folder, name: str) -> Savepoint:
-        """Read the manifest. Raises `ConfigError` if there is no savepoint, `StateCorrupted` if it is damaged."""
+        """Read the manifest. Raises `ConfigError` if there is none, and `StateCorrupted` if it is damaged."""
         where = f"{folder.location}/{name}/{MANIFEST}"
         try:
             data = folder.read(f"{name}/{MANIFEST}")
             if data is None:
                 found = ", ".join(savepoints_in(folder)) or "none"
-                unfinished = " An interrupted one is none." if any(folder.names(name)) else ""
+                unfinished = " One was begun there and not finished." if any(folder.names(name)) else ""
                 raise ConfigError(
-                    f"there is no savepoint {name!r} in {folder.location}.{unfinished} There are: {found}."
+                    f"there is no savepoint {name!r} in {folder.location}.{unfinished} The savepoints there: {found}."
                 )
         except OSError as error:
             raise StateUnavailable(f"{where} cannot be read: {error}.") from error
@@ -123,12 +123,10 @@ class Savepoint(StateProvider):
         ).encode()
 
     def _saved_name(self, namespace: str) -> str:
-        task = namespace.removeprefix(f"{self.prefix}:") if self.prefix else namespace
-        return f"{self.manifest.prefix}:{task}" if self.manifest.prefix else task
+        return _under_prefix(namespace, self.prefix, self.manifest.prefix)
 
     def _name_of(self, saved: str) -> str:
-        task = saved.removeprefix(f"{self.manifest.prefix}:") if self.manifest.prefix else saved
-        return f"{self.prefix}:{task}" if self.prefix else task
+        return _under_prefix(saved, self.manifest.prefix, self.prefix)
 
 
 class SavedStorage(StateStorage):
@@ -209,13 +207,19 @@ class SavedStorage(StateStorage):
         self._refuse()
 
 
+def _under_prefix(namespace: str, old: str, new: str) -> str:
+    """Return the name of a namespace under another prefix; each prefix may be empty."""
+    task = namespace.removeprefix(f"{old}:") if old else namespace
+    return f"{new}:{task}" if new else task
+
+
 def savepoints_in(folder: Folder) -> list[str]:
     """Return the names of the savepoints in a folder, without interrupted ones."""
     return [name for name in folder.names("") if folder.exists(f"{name}/{MANIFEST}")]
 
 
 def discard(folder: Folder, name: str) -> None:
-    """Delete a savepoint, its manifest first. Raises `ConfigError` if the folder is none."""
+    """Delete a savepoint, its manifest first. Raises `ConfigError` if the folder is not a savepoint."""
     try:
         names = list(folder.names(name))
         if not set(names) <= {MANIFEST, "state", "sources"} or not names:

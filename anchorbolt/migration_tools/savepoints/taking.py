@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, BinaryIO
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ
@@ -24,12 +23,9 @@ from anchorbolt.migration_tools.savepoints.manifest import MANIFEST, Manifest, S
 from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider
 
-if TYPE_CHECKING:
-    import pyarrow.parquet
-
 _PAGE = 10_000
-_FILE_BYTES = 64 << 20  # of keys and values; a file is read as a whole
-_GROUP_BYTES = 8 << 20  # likewise: what is in memory while a file is written
+_FILE_BYTES = 64 << 20  # of keys and values; a file is written and read as a whole
+_GROUP_BYTES = 8 << 20  # likewise; what is in memory as Python's objects
 QUERY = "metadata"
 """The file of the checkpoint location with the id of the query."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -82,7 +78,7 @@ def take_savepoint(
             snapshot.record_namespace: replace(snapshot.record_head, fence=Fence(snapshot.generation, RELEASED_SEQ)),
         }
         namespaces = {each: writing.namespace(provider, each, head, progress) for each, head in heads.items()}
-        sources = tuple(writing.copied(checkpoint, each, "sources") for each in _source_files(checkpoint, record))
+        sources = tuple(writing.source(checkpoint, each) for each in _source_files(checkpoint, record))
         again = read_topology(provider, topology, prefix, checkpoint)
         if (again.stored, again.record_head, again.heads) != (record, snapshot.record_head, snapshot.heads):
             raise MigrationRefused(
@@ -119,65 +115,48 @@ class _Writing:
     ) -> SavedNamespace:
         entries, files = 0, list[str]()
         with closing(provider.open(namespace)) as storage:
-            found = storage.head()
             progress.begin(f"saving {namespace}", storage.count())
             pages = _counted(storage.scan(page_size=_PAGE), progress)
             page = next(pages, None)
             while page is not None:
+                parquet = _Parquet()
+                while page is not None and parquet.size < _FILE_BYTES:
+                    parquet.add(page)
+                    page = next(pages, None)
                 files.append(f"state/{namespace.replace(':', '@')}/{len(files):05d}.parquet")
-                with _Parquet(self._create(files[-1])) as parquet:
-                    while page is not None and parquet.size < _FILE_BYTES:
-                        parquet.add(page)
-                        page = next(pages, None)
+                self.write(files[-1], parquet.content())
                 entries += parquet.rows
-                self.files[files[-1]] = parquet.file
-            if storage.head() != found:
-                raise MigrationRefused(f"a run wrote to {namespace} meanwhile: there is no savepoint. Stop it first.")
         fence = head.fence.generation, head.fence.seq
         return SavedNamespace(head.committed, head.winner, head.codec, fence, entries, tuple(files))
 
-    def copied(self, folder: Folder, source: str, under: str) -> str:
-        """Copy a file of another folder; return its path in the savepoint."""
-        path, checksum, size = f"{under}/{source}", sha256(), 0
-        with folder.open(source) as reader, self._create(path) as writer:
-            while data := reader.read(1 << 20):
-                writer.write(data)
-                checksum.update(data)
-                size += len(data)
-        self.files[path] = SavedFile(size, checksum.hexdigest())
-        return path
+    def source(self, checkpoint: Folder, name: str) -> str:
+        """Copy a file of the checkpoint location; return its path in the savepoint."""
+        data = checkpoint.read(name)
+        if data is None:
+            raise FileNotFoundError(f"{checkpoint.location}/{name} is gone: a run has removed it")
+        self.write(f"sources/{name}", data)
+        return f"sources/{name}"
 
-    def _create(self, path: str) -> BinaryIO:
-        return self._place.create(f"{self._name}/{path}")
+    def write(self, path: str, data: bytes) -> None:
+        self._place.replace(f"{self._name}/{path}", data)
+        self.files[path] = SavedFile(len(data), sha256(data).hexdigest())
 
 
 class _Parquet:
-    """One Parquet file with the columns `key` and `value`."""
+    """The content of a Parquet file with the columns `key` and `value`."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._checksum = sha256()
-        self._written = 0
-        self._keys: list[bytes] = []
-        self._values: list[bytes] = []
-        self._waiting = 0
-        self._writer: pyarrow.parquet.ParquetWriter | None = None
-        self.size = 0
-        self.rows = 0
-
-    def __enter__(self) -> _Parquet:
+    def __init__(self) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         self._schema = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-        self._writer = pq.ParquetWriter(pa.PythonFile(self, mode="w"), self._schema, use_dictionary=False)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._file:
-            if kind is None and self._writer is not None:
-                self._flush()
-                self._writer.close()
+        self._sink = pa.BufferOutputStream()
+        self._writer = pq.ParquetWriter(self._sink, self._schema, use_dictionary=False)
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._waiting = 0
+        self.size = 0
+        self.rows = 0
 
     def add(self, page: Iterable[tuple[bytes, bytes]]) -> None:
         keys, values = zip(*page, strict=True)
@@ -189,38 +168,19 @@ class _Parquet:
         if self._waiting >= _GROUP_BYTES:
             self._flush()
 
+    def content(self) -> bytes:
+        """End the file, and return it."""
+        self._flush()
+        self._writer.close()
+        return self._sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
     def _flush(self) -> None:
         import pyarrow as pa
 
-        assert self._writer is not None, "it is in its `with` block"
         if self._keys:
             self._writer.write_table(pa.table([self._keys, self._values], schema=self._schema))
         self.rows += len(self._keys)
         self._keys, self._values, self._waiting = [], [], 0
-
-    @property
-    def file(self) -> SavedFile:
-        return SavedFile(self._written, self._checksum.hexdigest())
-
-    # What PyArrow writes to.
-    closed = False
-
-    def write(self, data: bytes) -> int:
-        self._checksum.update(data)
-        self._written += len(data)
-        return self._file.write(data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        pass
-
-    def writable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._written
 
 
 def _counted(pages: Iterator[list[tuple[bytes, bytes]]], progress: Progress) -> Iterator[list[tuple[bytes, bytes]]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.migration_tools import storm_import_steps
+from anchorbolt.maintenance import namespace_changes
 from anchorbolt.migration_tools.topology_inspection import read_topology
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
@@ -24,7 +24,7 @@ from tests.migration_tools.storm_import.conftest import COMMITTED, Storm, import
 def test_an_import_that_is_killed_anywhere_leaves_an_empty_or_whole_target_and_is_finished(
     storm: RedisStateProvider, topology: Storm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    monkeypatch.setattr(storm_import_steps, "_WAITING_BYTES", 100)
+    monkeypatch.setattr(namespace_changes, "_WAITING_BYTES", 100)
     outcomes = set()
     for number in range(1, 100):
         target = SqliteStateProvider(str(tmp_path / f"{number}"))
