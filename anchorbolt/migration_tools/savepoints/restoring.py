@@ -82,9 +82,7 @@ def restore_savepoint(
     wanted = {bolt: tasks for bolt, tasks in (parallelism or {}).items() if saved.parallelism.get(bolt) != tasks}
     found = read_topology(target, topology, prefix).stored
     if _is_rescaled(found, savepoint, wanted):
-        read_stopped(
-            target, topology, prefix, taken=False, dry_run=dry_run
-        )  # commits what a killed call has decided
+        read_stopped(target, topology, prefix, taken=False, dry_run=dry_run)  # commits what a killed call has decided
     else:
         _place_sources(savepoint, checkpoint, dry_run=dry_run)
         if not wanted or found is None or found != read_topology(savepoint, topology, prefix).stored:
