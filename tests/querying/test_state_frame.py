@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PythonException
+from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from anchorbolt import state_frame
-from anchorbolt.engine.spark.session import build_session
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.querying.state_source import StateSource
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
@@ -100,22 +100,18 @@ def test_a_password_in_the_configuration_is_refused(where: dict[str, Any]) -> No
 
 
 @pytest.mark.slow
-def test_spark_reads_counts_and_joins_a_frame(job: Job, conf: str) -> None:
+def test_spark_reads_counts_and_joins_a_frame(job: Job, conf: str, spark: SparkSession) -> None:
     job.run(WORDS, 3)
-    spark = build_session("state-frame", "local[2]")
-    try:
-        schema = "key string, value bigint"
-        frame = state_frame(spark, job.name, conf_of(job.provider), schema=schema)
-        assert {row.key: row.value for row in frame.collect()} == Counter(WORDS)
-        assert frame.count() == len(set(WORDS))
-        other = spark.createDataFrame([("to", "verb"), ("x", "letter")], ["key", "kind"])
-        assert [tuple(row) for row in frame.join(other, "key").collect()] == [("to", Counter(WORDS)["to"], "verb")]
-        job.run(LATER, 3)
-        with pytest.raises(PythonException):
-            frame.collect()
-        frame = state_frame(spark, job.name, conf_of(job.provider), schema=schema)
-        assert {row.key: row.value for row in frame.collect()} == Counter(WORDS + LATER)
-        direct = spark.read.format("anchorbolt-state").options(topology=job.name, conf=conf).load()
-        assert direct.where("key = 'to'").select("component", "value").collect()[0] == ("count", "4")
-    finally:
-        spark.stop()
+    schema = "key string, value bigint"
+    frame = state_frame(spark, job.name, conf_of(job.provider), schema=schema)
+    assert {row.key: row.value for row in frame.collect()} == Counter(WORDS)
+    assert frame.count() == len(set(WORDS))
+    other = spark.createDataFrame([("to", "verb"), ("x", "letter")], ["key", "kind"])
+    assert [tuple(row) for row in frame.join(other, "key").collect()] == [("to", Counter(WORDS)["to"], "verb")]
+    job.run(LATER, 3)
+    with pytest.raises(PythonException):
+        frame.collect()
+    frame = state_frame(spark, job.name, conf_of(job.provider), schema=schema)
+    assert {row.key: row.value for row in frame.collect()} == Counter(WORDS + LATER)
+    direct = spark.read.format("anchorbolt-state").options(topology=job.name, conf=conf).load()
+    assert direct.where("key = 'to'").select("component", "value").collect()[0] == ("count", "4")

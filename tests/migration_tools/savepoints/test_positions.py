@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from anchorbolt.engine import SparkCluster
 from anchorbolt.files import open_folder
@@ -15,11 +16,12 @@ from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import StatefulBolt
+from tests.engine.spark.conftest import spark as spark
 from tests.migration_tools.conftest import MSGPACK, conf_of
 
 
 @pytest.mark.slow
-def test_the_files_that_were_counted_are_not_read_again(name: str, tmp_path: Path) -> None:
+def test_the_files_that_were_counted_are_not_read_again(name: str, tmp_path: Path, spark: SparkSession) -> None:
     source = tmp_path / "in"
     source.mkdir()
 
@@ -28,7 +30,7 @@ def test_the_files_that_were_counted_are_not_read_again(name: str, tmp_path: Pat
         builder.set_spout("in", StreamSpout(lambda spark: spark.readStream.text(str(source)), ["word"]))
         builder.set_bolt("count", StatefulBolt(), tasks).fields_grouping("in", "word")
         settings = {"topology.checkpoint.location": str(place), **conf_of(provider)}
-        handle = SparkCluster(master="local[2]").submit(builder.create_topology(topology), settings, until_empty=True)
+        handle = SparkCluster(spark).submit(builder.create_topology(topology), settings, until_empty=True)
         assert handle.await_termination(120)
         return dict(handle.state_items("count"))
 
