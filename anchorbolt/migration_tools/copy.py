@@ -11,6 +11,7 @@ source's: the checkpoint location has one copy of the decision for each generati
 target must have the highest generation.
 """
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -257,8 +258,13 @@ def check_source(
             f"a transaction of {topology!r} is open in {place}: start the topology there once and stop it; this closes "
             "the transaction. anchorbolt state explain shows the transaction."
         )
-    custom = [name for name in source_namespaces(snapshot) if snapshot.heads[name].codec == CUSTOM_HEADER]
-    if custom and not with_custom_states:
+    if not with_custom_states:
+        refuse_custom_states({name: snapshot.heads[name] for name in source_namespaces(snapshot)})
+
+
+def refuse_custom_states(heads: Mapping[str, NamespaceHead]) -> None:
+    """Raise `MigrationRefused` if one of these namespaces belongs to a custom state."""
+    if custom := [name for name, head in heads.items() if head.codec == CUSTOM_HEADER]:
         raise MigrationRefused(
             f"{', '.join(custom)}: Anchorbolt cannot copy the content of a custom state. Copy it yourself while no run "
             "is alive, and use --with-custom-states."

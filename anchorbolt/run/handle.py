@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.coordinator import CommittedWave, RecoveryReport
 from anchorbolt.engine.driver import committed_state
+from anchorbolt.engine.driver.live_savepoints import LiveSavepoints
 from anchorbolt.engine.driver.loop import RunStatus, WaveLoop
 from anchorbolt.engine.driver.parts_of_run import checkpoints_and_sources
 from anchorbolt.engine.driver.runner import Runner
@@ -63,12 +64,13 @@ class RunHandle:
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
         self._recovery = RecoveryReport(generation=0, txid=NOTHING_COMMITTED, action="recovering", ms=0.0)
         try:
-            self._checkpoints, sources = checkpoints_and_sources(plan, folder, runner)
+            savepoints = self._savepoints = LiveSavepoints(plan, folder)
+            self._checkpoints, sources = checkpoints_and_sources(plan, folder, runner, savepoints)
         except BaseException:
             self._start.close()
             runner.close_instances()
             raise
-        self._loop = WaveLoop(sources)
+        self._loop = WaveLoop(sources, savepoints.between_waves)
         self._watch_of_store = StoreWatch(plan, self._checkpoints, self._loop.stop)
         self._observed = ObservedRun(self, plan, runner, self._checkpoints, self._watch_of_store)
         try:
@@ -81,6 +83,8 @@ class RunHandle:
             check_spouts_left_out(plan, self._checkpoints.record)
             self._observed.recovered(folder if keeps_history else None)
             self._loop.open(self._checkpoints, self._add, until_empty=until_empty)
+            if keeps_history:  # otherwise no other program knows the folder
+                self._savepoints.open(self._loop.wake)
             self._watch_of_store.claimed(self._recovery.generation)
         except BaseException:
             self._clean_up()
@@ -281,6 +285,7 @@ class RunHandle:
             observed.close,
             start.close,
             watch.close,
+            self._savepoints.close,
             self._runner.close_instances,
             self._checkpoints.close,
         ):

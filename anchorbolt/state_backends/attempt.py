@@ -271,6 +271,8 @@ class TaskNamespace:
             self._staged = self._storage.stage(replace(staged, codec=self._codec))
         finally:
             self.counters.note("stage", started)
+        if scope.keep is not None:
+            scope.keep(staged)
         reach(FaultPoint.SLICE_STAGED)
 
     def _refuse_regressed(self, head: NamespaceHead) -> None:

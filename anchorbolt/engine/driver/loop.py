@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 
 from anchorbolt.checkpoint.coordinator import CheckpointCoordinator, CommittedWave
+from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.engine.sources.source import Source
 from anchorbolt.engine.sources.wave_report import WaveReport, summarise
@@ -40,9 +41,15 @@ class Step(Enum):
 class WaveLoop:
     """The waves of one run. `stop`, `wake` and the methods of the pause may be called on any thread."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
-        """Create it. An earlier source decides on the batch of a wave before a later one, see `Source.next`."""
+    def __init__(
+        self, sources: Sequence[Source], between_waves: Callable[[DecisionRecord], None] = lambda _: None
+    ) -> None:
+        """Create it. An earlier source decides on the batch of a wave before a later one, see `Source.next`.
+
+        `between_waves` is called with the last record before each step.
+        """
         self._sources = sources
+        self._between_waves = between_waves
         self._changed = threading.Condition()
         self._is_woken = False
         self._pause = Pause()
@@ -84,6 +91,7 @@ class WaveLoop:
 
     def step(self) -> Step:
         """Run a wave if one is needed, or end the run if it should end. Raises the error of a wave or a source."""
+        self._between_waves(self._checkpoints.record)
         for source in self._sources:
             source.check()
         if self._is_draining:

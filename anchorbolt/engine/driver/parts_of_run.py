@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.times import EventTime
 from anchorbolt.checkpoint.transaction import Run
+from anchorbolt.engine.driver.live_savepoints import LiveSavepoints
 from anchorbolt.engine.driver.rescaling_start import rescaler
 from anchorbolt.engine.driver.rounds import Rounds
 from anchorbolt.engine.driver.runner import Runner
@@ -40,11 +41,11 @@ def _batch_spout_text(plan: ExecutionPlan) -> str:
 
 
 def checkpoints_and_sources(
-    plan: ExecutionPlan, folder: Folder, runner: Runner
+    plan: ExecutionPlan, folder: Folder, runner: Runner, savepoints: LiveSavepoints | None = None
 ) -> tuple[CheckpointCoordinator, Sequence[Source]]:
     """Return the coordinator of a run, before it has read anything, and the run's sources, not yet open.
 
-    `folder` is the streaming checkpoint location.
+    `folder` is the streaming checkpoint location; `savepoints` serves commands while the topology runs.
     """
     retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
     layout = Layout(
@@ -77,7 +78,7 @@ def checkpoints_and_sources(
     run = Run(
         layout=layout,
         log=log,
-        tasks=Rounds(plan, runner, pipeline),
+        tasks=Rounds(plan, runner, pipeline, savepoints),
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.wiring.namespaces, commit_tasks),
         outbox=Outbox(
             folder, plan.sinks, runner.read_files, plan.locations, retry, shared_by_machines=plan.shared_by_machines

@@ -24,6 +24,7 @@ from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, Wa
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.batch_tries import BatchTries
     from anchorbolt.engine.driver.isolation import Isolation
+    from anchorbolt.engine.driver.live_savepoints import LiveSavepoints
     from anchorbolt.transactional.batches.pipeline import Pipeline
 
 
@@ -42,8 +43,15 @@ class Rounds:
     phase. Any other topology has no processing phase: a round runs all tasks.
     """
 
-    def __init__(self, plan: ExecutionPlan, runner: Runner, pipeline: Pipeline | None = None) -> None:
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        runner: Runner,
+        pipeline: Pipeline | None = None,
+        savepoints: LiveSavepoints | None = None,
+    ) -> None:
         """Create it; `pipeline` is that of a transactional topology."""
+        self._savepoints = savepoints
         self._plan = plan
         self._wave_plan = plan if pipeline is None else plan.commit_phase()
         self._runner = runner
@@ -73,6 +81,8 @@ class Rounds:
             replayed = {} if replays is None else replays.known
         if current.txid == self._checked:
             current = replace(current, checks=True)
+        if self._savepoints is not None and (keeping := self._savepoints.keeping):
+            current = replace(current, keeps_changes=keeping)
         if self._isolation is not None:
             current = self._isolation.begin(current, replays=any(replayed.values()))
         try:

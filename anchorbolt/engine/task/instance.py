@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
+from anchorbolt.checkpoint.live_savepoint import SavepointFiles
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
@@ -24,7 +26,7 @@ from anchorbolt.engine.task.executors.wrapped_bolts import CheckpointTupleForwar
 from anchorbolt.errors import ConfigError
 from anchorbolt.serialization.codecs import Schema
 from anchorbolt.state_backends.cache_budget import CacheBudget
-from anchorbolt.state_backends.contract import StateStorage
+from anchorbolt.state_backends.contract import StagedSlice, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence
 from anchorbolt.streams.declaration import ACKER_ID
@@ -37,6 +39,8 @@ from anchorbolt.tracking.verdict import Verdict
 
 if TYPE_CHECKING:
     from anchorbolt.tracking.task_tracker import TaskTracker
+
+_log = logging.getLogger("anchorbolt.engine")
 
 FIRST_PORTION = 64
 """How many tuples a new instance executes before it sends what it has emitted."""
@@ -89,6 +93,7 @@ class Instance:
             current.clock,
             current.watermarks.get(task[0]),
             task[0] in current.expiring,
+            _keeper(plan, task, current.keeps_changes) if current.keeps_changes and self.is_stateful else None,
         )
         self.bolt.isolates = current.isolates
         if current.batch is not None:
@@ -111,6 +116,19 @@ class Instance:
         bolt = self.bolt.kept_bolt
         if bolt is not None and not type(bolt).__module__.startswith("anchorbolt."):
             self.watch = AttributeWatch(bolt, initial_values if self.is_stateful else None)
+
+
+def _keeper(plan: ExecutionPlan, task: TaskKey, savepoint: str) -> Callable[[StagedSlice], None]:
+    """Return a function that keeps a staged slice for a savepoint. A failure does no harm to the wave."""
+    files, namespace = SavepointFiles(plan.open_location()), plan.wiring.namespace(task)
+
+    def keep(staged: StagedSlice) -> None:
+        try:
+            files.keep(savepoint, namespace, staged)
+        except OSError as error:  # the command finds out: the slices are not those that were sealed
+            _log.warning("changes of %s are missing in a savepoint, which will fail: %s", namespace, error)
+
+    return keep
 
 
 def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: bool) -> Instance:
