@@ -177,7 +177,7 @@ class Expiry:
     def opened(self, keys: Sequence[Any], stored: Sequence[bytes | None]) -> list[bytes | None]:
         """Return stored values without their headers, None for an entry that has expired; note their due times."""
         values: list[bytes | None] = []
-        dues, size = self._dues, _HEADER.size
+        dues, now, size = self._dues, self.now, _HEADER.size
         living: dict[bytes, tuple[Due, list[Any]]] = {}  # by header: many entries have the same; with keys to look at
         for key, data in zip(keys, stored, strict=True):
             found = None if data is None else living.get(data[:size])
@@ -186,7 +186,7 @@ class Expiry:
                     values.append(data)
                     continue
                 due = self._parsed(data[:size])
-                if due[0] <= self.now:
+                if due[0] <= now:
                     dues[key] = due
                     values.append(None)
                     continue
@@ -227,24 +227,26 @@ class Expiry:
         dues, now, latest = self._dues, self.now, indexed_at(at, self.now)
         if len(places) < len(keys):
             keys, key_bytes = [keys[place] for place in places], [key_bytes[place] for place in places]
-        old = list(map(dues.get, keys))
+        before = list(map(dues.get, keys))
         made: dict[Due | None, tuple[bytes, Due]] = {}  # by the old due times: many entries have the same
-        for each in set(old):
-            # An item in the index that has not been swept yet is kept.
-            indexed = each[1] if each is not None and keeps_item(each, at, latest, now) else latest
-            made[each] = _header(at, indexed), (at, indexed)
-        for place, key, each in zip(places, keys, old, strict=True):
-            header, dues[key] = made[each]
+        is_new, unseen = set[Due | None](), set[Due | None]()  # likewise: whether they need an item, or a look
+        for old in set(before):
+            indexed = latest
+            if old is not None and keeps_item(old, at, latest, now):
+                indexed = old[1]  # its item in the index has not been swept yet
+            else:
+                is_new.add(old)
+            if old is None or not now < old[0] <= at:  # else there is a look that is early enough
+                unseen.add(old)
+            made[old] = _header(at, indexed), (at, indexed)
+        for place, key, old in zip(places, keys, before, strict=True):
+            header, dues[key] = made[old]
             stored[place] = header + stored[place]  # type: ignore[operator]
-        is_new = {each for each, (_, due) in made.items() if each is None or due[1] != each[1]}
         if is_new:
-            new = [key for key, each in zip(key_bytes, old, strict=True) if each in is_new]
+            new = [key for key, old in zip(key_bytes, before, strict=True) if old in is_new]
             self._index.add(IndexClock.EXPIRY, zip(repeat(latest), new), now)
-        unseen = {
-            each for each in made if each is None or not now < each[0] <= at
-        }  # for others, a look is early enough
         if unseen:
-            self._look_at(at, [key for key, each in zip(keys, old, strict=True) if each in unseen])
+            self._look_at(at, [key for key, old in zip(keys, before, strict=True) if old in unseen])
 
     def sweep(self, read: Callable[[Sequence[bytes]], list[bytes | None]]) -> dict[bytes, bytes | None]:
         """Return the updates that remove expired entries; of at most 100,000 items in a wave.
