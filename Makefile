@@ -149,6 +149,10 @@ bench-expiry: set-up  ## benchmarks/expiry.py: waves of keys with a TTL, and swe
 bench-timers: set-up  ## benchmarks/due_timers.py: waves in which a million timers fire that are due at once
 	$(IN_VENV) python -m benchmarks.due_timers $(OPTIONS)
 
+.PHONY: bench-moving
+bench-moving: set-up  ## benchmarks/moving.py: savepoint, restore and rescale beside a raw client, and waves meanwhile
+	$(IN_VENV) python -m benchmarks.moving $(OPTIONS)
+
 .PHONY: bench-memory
 bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks of 200,000 keys on two cores
 	$(SET_UP) --java --redis

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -150,7 +151,7 @@ class Runs:
 
 
 def _times(commits: Sequence[float], first: float, last: float) -> list[float]:
-    return [(b - a) * 1000 for a, b in zip(commits, commits[1:], strict=False) if first <= a and b <= last]
+    return [(b - a) * 1000 for a, b in pairwise(commits) if first <= a and b <= last]
 
 
 def _shown(times: list[float]) -> str:

@@ -45,7 +45,10 @@ def savepoint(
     take_fence: TakeFence = False,
     as_json: Json = False,
 ) -> int:
-    """Save the state of a topology, and where its sources are, in a directory of Parquet files. Stop it first."""
+    """Save the state of a topology, and where its sources are, in a directory of Parquet files.
+
+    The topology may run: no wave waits, and the savepoint is the state after one of them.
+    """
     from anchorbolt.cli.places import open_place, open_store
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.savepoints.taking import take_savepoint

@@ -3,17 +3,12 @@
 `docs/custom_state.md` describes the guarantees of a custom state with each of the two base classes.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from anchorbolt.errors import StateError
-
-if TYPE_CHECKING:
-    from anchorbolt.state_backends.contract import StagedSlice
 
 NOTHING_COMMITTED = -1
 """The txid of a namespace in which nothing has been committed yet."""
@@ -42,7 +37,7 @@ class AttemptScope:
     clock: int = 0  # of the wave: ms since 1970; the same in a repeated round, and never below the last wave's
     watermark: int | None = None  # of the bolt, in ms since 1970; None before the first event time
     has_expiring: bool = False  # whether the bolt's committed state has entries that expire
-    keep: Callable[[StagedSlice], None] | None = None  # gets each staged slice, for a savepoint of a running topology
+    keep: Callable[[Any], None] | None = None  # gets each `StagedSlice`, while a savepoint of the run is taken
 
 
 class State(ABC):

@@ -43,8 +43,9 @@ class LiveSavepoints:
     def __init__(self, plan: ExecutionPlan, folder: Folder) -> None:
         self._plan = plan
         self._files = SavepointFiles(folder)
-        self._asked: Asked | None = None
-        self._seen_at = 0.0
+        self._asked: Asked | None = None  # None also if the command has died
+        self._read: Asked | None = None  # as in the file
+        self._read_at = 0.0  # for the first time
         self._kept: _Kept | None = None
         self._answered: Answered | None = None
         self._closed = threading.Event()
@@ -98,9 +99,9 @@ class LiveSavepoints:
 
     def _look(self) -> None:
         asked = self._files.asked()
-        if asked is None or asked != self._asked:
-            self._seen_at = time.monotonic()
-        elif time.monotonic() - self._seen_at > PATIENCE_S:
+        if asked != self._read:
+            self._read, self._read_at = asked, time.monotonic()
+        elif time.monotonic() - self._read_at > PATIENCE_S:
             asked = None
         before, self._asked = self._asked, asked
         if asked != before:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from anchorbolt import open_state
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.live_savepoint import FOLDER, Asked, Progressed, SavepointFiles
-from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.engine.driver import live_savepoints
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.errors import MigrationRefused, StateCorrupted
@@ -23,6 +25,7 @@ from anchorbolt.migration_tools.savepoints.manifest import Manifest
 from anchorbolt.migration_tools.savepoints.restoring import restore_savepoint
 from anchorbolt.migration_tools.savepoints.stored import Savepoint, savepoints_in, verify
 from anchorbolt.migration_tools.savepoints.taking import take_savepoint
+from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
@@ -30,6 +33,7 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from tests.cli.command import wait_until
 from tests.engine.jobs import StatefulBolt
+from tests.engine.spark.conftest import spark as spark
 from tests.migration_tools.conftest import ALL, MSGPACK, conf_of
 
 _BASE = 3000  # keys before the savepoint
@@ -206,3 +210,32 @@ def test_a_killed_run_does_not_answer(
     assert take_savepoint(sqlite_provider, name, name, running.checkpoint, kept, "one", take_fence=True).txid == max(
         running.ends
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_on_spark_it_has_the_tuples_of_all_waves_until_it_was_taken(
+    sqlite_provider: SqliteStateProvider, name: str, kept: Folder, tmp_path: Path, spark: SparkSession, workers: int
+) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", GeneratorSpout(["key"], lambda number: (number * 7919 % 500,)))
+    builder.set_bolt("count", StatefulBolt(), 2).fields_grouping("in", "key")
+    place = tmp_path / "place"
+    settings = {"topology.checkpoint.location": str(place), **conf_of(sqlite_provider)}
+    if workers:
+        settings["topology.workers"] = workers
+    tuples: dict[int, int] = {}
+
+    def committed(report: WaveReport) -> None:
+        tuples[report.txid] = report.tuples_in.get("count", 0)
+
+    handle = SparkCluster(spark).submit(builder.create_topology(name), settings, until_empty=False, on_wave=committed)
+    wait_until(lambda: bool(tuples), "a wave")
+    manifest = take_savepoint(sqlite_provider, name, name, open_folder(str(place)), kept, "one")
+    assert handle.stop(120)
+    other = SqliteStateProvider(str(tmp_path / "other"))
+    restore_savepoint(Savepoint.read(kept, "one"), other, open_folder(str(tmp_path / "other-place")), MSGPACK)
+    with open_state(name, {"topology.checkpoint.location": str(tmp_path / "other-place"), **conf_of(other)}) as state:
+        total = sum(count for _, count in state.items("count"))
+    assert total == sum(number for txid, number in tuples.items() if txid <= manifest.txid)
+    assert len(tuples) > sum(txid <= manifest.txid for txid in tuples) > 1
