@@ -27,6 +27,7 @@ from anchorbolt.serialization.codecs import (
     MsgpackCodec,
     MsgpackKeyCodec,
     untagged,
+    untagged_many,
 )
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
@@ -92,6 +93,17 @@ class EntryDecoder:
         if stored is None:
             return Entry(decoded, None)
         return Entry(decoded, _decoded(self._values, stored.value, is_tagged=True), expires_at=stored.expires_at)
+
+    def columns(self, keys: Sequence[bytes], values: Sequence[bytes]) -> tuple[list[Any], list[Any]]:
+        """Decode entries without applying `upcast`. Raises `SerializationError`; see `entry`, which says more."""
+        if isinstance(self._keys, str) or isinstance(self._values, str):
+            raise SerializationError("; ".join(self.notes))
+        return self._keys.decode_many(keys), self._values.decode_many(untagged_many(values))
+
+    @property
+    def has_plain_keys(self) -> bool:
+        """Whether the keys are of Anchorbolt's own codecs, and so of plain types."""
+        return isinstance(self._keys, MsgpackCodec | JsonCodec)
 
     def key_bytes(self, key: Any) -> bytes:
         """Encode a key. Raises `StateError` if the codec is unknown, `UnsupportedValue` if it cannot be a key."""

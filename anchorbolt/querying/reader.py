@@ -11,6 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NamedTuple
 
@@ -18,12 +19,12 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.state_machine import Phase
-from anchorbolt.errors import SerializationError, StaleAttempt, StateCorrupted, StateError
+from anchorbolt.errors import SerializationError, StaleAttempt, StateCorrupted, StateError, UnsupportedValue
 from anchorbolt.migration_tools.entries import Codecs, Entry, EntryDecoder
 from anchorbolt.querying.storages import StoragePool
 from anchorbolt.state_backends.contract import START_OVER, ReadPosition, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import task_namespace
-from anchorbolt.state_backends.timed.expiry import Live, live, live_entry
+from anchorbolt.state_backends.timed.expiry import Live, live_columns, live_entry
 from anchorbolt.streams.hashing import destination_of, stable_hash
 from anchorbolt.util.messages import did_you_mean, shortened
 
@@ -40,6 +41,14 @@ class Part(NamedTuple):
     component: str
     task: int
     namespace: str
+
+
+class Entries(NamedTuple):
+    """Entries of one task, column by column."""
+
+    keys: Sequence[Any]
+    values: Sequence[Any]
+    expires_at: Sequence[int | None] | None  # ms since 1970, None for an entry that stays; None if no entry expires
 
 
 class StateReader:
@@ -134,15 +143,21 @@ class StateReader:
             raise _moved(found[0].component if found else "", record_namespace(self._prefix))
         return record, [part for part in found if part.namespace in record.namespaces]
 
-    def pages(self, part: Part, record: DecisionRecord) -> Iterator[list[Entry]]:
-        """Yield the entries of a task as of a decision record. Raises as `items`. For `state_frame`."""
+    def pages(self, part: Part, record: DecisionRecord, keys: Sequence[Any] | None = None) -> Iterator[Entries]:
+        """Yield the entries of a task as of a decision record; with `keys`, only theirs. For `state_frame`.
+
+        Raises as `items`.
+        """
         name, committed = part.namespace, record.namespaces[part.namespace]
         at = ReadPosition(committed.txid, committed.attempt)
         with self._pool.borrowed(name) as storage:
             decoder = self._decoder(storage)
             if decoder is None:
                 raise _moved(part.component, name)
-            pages = storage.scan(at=at, page_size=_PAGE)
+            if keys is None or not decoder.has_plain_keys:
+                pages = storage.scan(at=at, page_size=_PAGE)
+            else:
+                pages = _looked_up(storage, _encoded(decoder, keys), at)
             while True:
                 try:
                     page = next(pages, None)
@@ -154,10 +169,7 @@ class StateReader:
                     raise _moved(part.component, name)
                 if page is None:
                     return
-                entries = [decoder.entry(entry.key, entry) for entry in _live_page(name, page)]
-                for entry in entries:
-                    self._check(name, entry)
-                yield entries
+                yield self._entries(name, decoder, page)
 
     def close(self) -> None:
         """Close the connections and files. May be called twice."""
@@ -206,9 +218,7 @@ class StateReader:
     def _scanned(self, component: str, record: DecisionRecord, namespaces: Sequence[str]) -> Iterator[tuple[Any, Any]]:
         for task, name in enumerate(namespaces):
             for page in self.pages(Part(component, task, name), record):
-                for entry in page:
-                    assert entry.value is not None, "a page has no absent entry"
-                    yield entry.key.value, entry.value.value
+                yield from zip(page.keys, page.values, strict=True)
 
     def _loaded(self) -> DecisionRecord:
         """Read the decision record."""
@@ -257,10 +267,22 @@ class StateReader:
         self._decoders[name] = decoder
         return decoder
 
-    def _check(self, namespace: str, entry: Entry) -> None:
-        if entry.key.problem:
-            raise StateError(f"{namespace}: a key cannot be decoded: {entry.key.problem}", namespace=namespace)
-        self._value(namespace, entry)
+    def _entries(self, namespace: str, decoder: EntryDecoder, page: Sequence[tuple[bytes, bytes]]) -> Entries:
+        try:
+            keys, values, expires_at = live_columns(page, _now())
+        except SerializationError as error:
+            raise StateCorrupted(f"state {namespace!r}: {error}. {START_OVER}.", namespace=namespace) from error
+        try:
+            return Entries(*decoder.columns(keys, values), expires_at)
+        except SerializationError:
+            for key, value in zip(keys, values, strict=True):
+                entry = decoder.entry(key, Live(key, value))
+                if entry.key.problem:
+                    raise StateError(
+                        f"{namespace}: a key cannot be decoded: {entry.key.problem}", namespace=namespace
+                    ) from None
+                self._value(namespace, entry)
+            raise
 
     def _value(self, namespace: str, entry: Entry) -> Any:
         assert entry.value is not None, "an absent entry is not decoded"
@@ -288,11 +310,17 @@ def _live(namespace: str, key: bytes, stored: bytes | None) -> Live | None:
         raise StateCorrupted(f"state {namespace!r}: {error}. {START_OVER}.", namespace=namespace) from error
 
 
-def _live_page(namespace: str, page: Iterable[tuple[bytes, bytes]]) -> list[Live]:
-    try:
-        return list(live(page, _now()))
-    except SerializationError as error:
-        raise StateCorrupted(f"state {namespace!r}: {error}. {START_OVER}.", namespace=namespace) from error
+def _encoded(decoder: EntryDecoder, keys: Sequence[Any]) -> list[bytes]:
+    encoded = []
+    for key in keys:
+        with suppress(UnsupportedValue):  # then the namespace has no such key
+            encoded.append(decoder.key_bytes(key))
+    return list(dict.fromkeys(encoded))
+
+
+def _looked_up(storage: StateStorage, keys: Sequence[bytes], at: ReadPosition) -> Iterator[list[tuple[bytes, bytes]]]:
+    found = zip(keys, storage.get_many(keys, at=at), strict=True)
+    yield [(key, value) for key, value in found if value is not None]
 
 
 def _moved(component: str, namespace: str) -> StateError:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
+from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.errors import ConfigError, StateError
-from anchorbolt.migration_tools.entries import Entry
 from anchorbolt.querying.opening import open_state
-from anchorbolt.querying.reader import Part
+from anchorbolt.querying.reader import Entries, Part
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.times import to_datetime
-from anchorbolt.util.values import as_text
+from anchorbolt.util.values import as_text, key_from_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +28,8 @@ SCHEMA = "component string, task int, key string, value string, expires_at times
 """The columns of a state frame, unless a schema with other types, or with fewer columns, is given."""
 
 _FORMAT = "anchorbolt-state"
+_NO_LITERALS = ("inf", "-inf", "nan")
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def state_frame(
@@ -43,6 +45,10 @@ def state_frame(
     Its first action chooses the last committed wave, and the frame is always read as of that wave. If a later wave has
     changed a task, an action fails with `StateError`, and nothing torn is returned: make another frame, or stop the
     topology. Spark reads each task of a bolt in a task of its own.
+
+    Filters that compare `component` or a `key` of type string with a constant are pushed down: only these bolts are
+    read, and only these keys are looked up. For this, `spark.sql.python.filterPushdown.enabled` is set to true, unless
+    the session sets it.
 
     Args:
         spark: The session.
@@ -64,13 +70,18 @@ def state_frame(
     elif conf is not None:
         options["conf"] = fspath(conf)
     spark.dataSource.register(StateSource)
+    if spark.conf.get(_PUSHDOWN, None) is None:
+        spark.conf.set(_PUSHDOWN, True)  # without it, Spark refuses a source that takes filters
+    if spark.conf.get(_PUSHDOWN) == "true":
+        options["filters"] = "true"
     return spark.read.format(_FORMAT).options(**options).schema(schema).load()
 
 
 class StateSource(DataSource):
     """The data source `anchorbolt-state`; register it with `spark.dataSource.register`, or use `state_frame`.
 
-    Options: `topology`, and `conf`, the path of a configuration.
+    Options: `topology`, and `conf`, the path of a configuration; `filters`, true to push filters down, which needs
+    `spark.sql.python.filterPushdown.enabled`.
     """
 
     @classmethod
@@ -83,7 +94,8 @@ class StateSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         if "topology" not in self.options:
             raise ConfigError(f"the data source {_FORMAT} needs the option topology: the name of a topology.")
-        return _Reader(dict(self.options), schema)
+        kind = _FilteringReader if self.options.get("filters") == "true" else _Reader
+        return kind(dict(self.options), schema)
 
 
 class _Task(InputPartition):
@@ -96,8 +108,11 @@ class _Reader(DataSourceReader):
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
         self._topology = options["topology"]
         self._conf = json.loads(options["settings"]) if "settings" in options else options.get("conf")
-        self._components = json.loads(options.get("components", "[]"))
+        self._components: list[str] = json.loads(options.get("components", "[]"))
+        self._keys: list[Any] | None = None  # None: all
         self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._of_components: set[str] | None = None  # by a filter; None: all
+        self._key_is_text = "key" in self._schema.names and pa.types.is_string(self._schema.field("key").type)
         for name in self._schema.names:
             if name not in _COLUMNS:
                 raise ConfigError(f"a state frame has no column {name!r}. Its columns are: {SCHEMA}.")
@@ -105,30 +120,57 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with open_state(self._topology, self._conf) as state:
             record, parts = state.parts(self._components)
-        return [_Task(part, record.encode()) for part in parts]
+        only = self._of_components
+        return [_Task(part, record.encode()) for part in parts if only is None or part.component in only]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         task = cast(_Task, partition)
         record = DecisionRecord.decode(task.record, "the plan of Spark")
         with open_state(self._topology, self._conf) as state:
-            for page in state.pages(task.part, record):
+            for page in state.pages(task.part, record, self._keys):
                 columns = [_column(field, task.part, page) for field in self._schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-_COLUMNS: dict[str, Callable[[Part, Entry], Any]] = {
-    "component": lambda part, _: part.component,
-    "task": lambda part, _: part.task,
-    "key": lambda _, entry: entry.key.value,
-    "value": lambda _, entry: entry.value.value if entry.value is not None else None,
-    "expires_at": lambda _, entry: None if entry.expires_at is None else to_datetime(entry.expires_at),
+class _FilteringReader(_Reader):
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        for each in filters:
+            if isinstance(each, EqualTo | In):
+                values = [each.value] if isinstance(each, EqualTo) else list(each.value)
+                if each.attribute == ("component",) and self._of_components is None:
+                    self._of_components = set(values)
+                elif each.attribute == ("key",) and self._key_is_text and self._keys is None:
+                    self._keys = _keys_shown_as(values)
+            yield each  # Spark looks again: keys of several types may be shown as the same text
+
+
+def _keys_shown_as(texts: Sequence[str]) -> list[Any] | None:
+    """Return all keys that a column of type string shows as one of these texts; None if they are not known."""
+    keys: list[Any] = []
+    for text in texts:
+        key = key_from_text(text)
+        if type(key) is not str and as_text(key) == text:
+            keys.append(key)
+        elif "(" in text or text in _NO_LITERALS:  # such as UUID('…'), which is not read back
+            return None
+        keys.append(text)
+    return keys
+
+
+_COLUMNS: dict[str, Callable[[Part, Entries], Sequence[Any]]] = {
+    "component": lambda part, page: [part.component] * len(page.keys),
+    "task": lambda part, page: [part.task] * len(page.keys),
+    "key": lambda _, page: page.keys,
+    "value": lambda _, page: page.values,
+    "expires_at": lambda _, page: [
+        None if at is None else to_datetime(at) for at in page.expires_at or [None] * len(page.keys)
+    ],
 }
 
 
-def _column(field: pa.Field, part: Part, page: Sequence[Entry]) -> pa.Array:
-    of = _COLUMNS[field.name]
-    values = [of(part, entry) for entry in page]
-    if pa.types.is_string(field.type):
+def _column(field: pa.Field, part: Part, page: Entries) -> pa.Array:
+    values = _COLUMNS[field.name](part, page)
+    if pa.types.is_string(field.type) and not {str, NoneType}.issuperset(map(type, values)):
         values = [each if type(each) is str or each is None else as_text(each) for each in values]
     try:
         return pa.array(values, type=field.type)

@@ -9,14 +9,14 @@ import json
 import pickle
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 from zlib import crc32
 
 from anchorbolt.errors import ConfigError, SerializationError, UnsupportedValue
-from anchorbolt.serialization.msgpack_values import pack, pack_many, unpack
+from anchorbolt.serialization.msgpack_values import pack, pack_many, unpack, unpack_many
 from anchorbolt.util.imports import load_class
 from anchorbolt.util.keys import OF_ONE_FORM, canonical_key
 from anchorbolt.util.messages import shortened
@@ -68,6 +68,10 @@ class Codec(ABC):
         """Encode values one by one. Raises `UnsupportedValue`."""
         return [self.encode(value) for value in values]
 
+    def decode_many(self, parts: Sequence[bytes]) -> list[Any]:
+        """Decode stored values one by one. Raises `SerializationError`."""
+        return [self.decode(part) for part in parts]
+
     @property
     def header(self) -> str:
         """Name and version, in the form stored in a namespace."""
@@ -82,6 +86,7 @@ class MsgpackCodec(Codec):
     encode = staticmethod(pack)
     encode_many = staticmethod(pack_many)
     decode = staticmethod(unpack)
+    decode_many = staticmethod(unpack_many)
 
 
 class MsgpackKeyCodec(MsgpackCodec):
@@ -180,6 +185,11 @@ def untagged(data: bytes) -> tuple[int, bytes]:
     if len(data) < _TAG_BYTES or version < FIRST_VERSION:
         raise SerializationError(f"{len(data)} bytes have the tag of a schema version, but none follows")
     return version, data[_TAG_BYTES:]
+
+
+def untagged_many(parts: Sequence[bytes]) -> Sequence[bytes]:
+    """Return the encodings of stored values without their versions. Raises as `untagged`."""
+    return [untagged(part)[1] for part in parts] if _TAG in b"".join(parts) else parts
 
 
 class Serializer(ABC, Generic[V]):

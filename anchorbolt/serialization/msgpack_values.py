@@ -73,6 +73,19 @@ def unpack(data: bytes) -> Any:
         ) from error
 
 
+def unpack_many(parts: Sequence[bytes]) -> list[Any]:
+    """Decode results of `pack`, several times as fast as `unpack` does. Raises `SerializationError`."""
+    unpacker = msgpack.Unpacker(
+        raw=False, use_list=True, strict_map_key=False, ext_hook=_decode_extension, max_buffer_size=0
+    )
+    try:
+        unpacker.feed(b"".join(parts))
+        values = list(unpacker)
+    except (*_UNREADABLE, SerializationError, msgpack.exceptions.UnpackException):
+        values = []
+    return values if len(values) == len(parts) else [unpack(part) for part in parts]  # raises for the wrong one
+
+
 def _packed(value: Any) -> bytes:
     return _packer().pack(value)  # type: ignore[no-any-return]
 

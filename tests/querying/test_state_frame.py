@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In
 
 from anchorbolt import state_frame
 from anchorbolt.errors import ConfigError, StateError
@@ -52,6 +53,37 @@ def test_a_frame_has_the_entries_of_all_tasks(job: Job, conf: str) -> None:
     assert rows(job, conf, COUNTS, KEYS)[0].keys() == {"value", "key"}
     as_text = rows(job, conf, KEYS, st.StructField("value", st.StringType()))
     assert {row["key"]: row["value"] for row in as_text} == {key: str(n) for key, n in Counter(WORDS).items()}
+
+
+def looked_up(job: Job, conf: str, *filters: Filter) -> tuple[int, set[str]]:
+    """Return how many tasks are read with these filters, and the keys that are read there."""
+    source = StateSource({"topology": job.name, "conf": conf, "filters": "true"})
+    reader = source.reader(st.StructType([KEYS]))
+    assert list(reader.pushFilters(list(filters))) == list(filters), "Spark looks again"
+    partitions = reader.partitions()
+    batches: Iterator[Any] = (batch for partition in partitions for batch in reader.read(partition))
+    return len(partitions), {row["key"] for batch in batches for row in batch.to_pylist()}
+
+
+def test_filters_by_component_and_key_are_pushed_down(job: Job, conf: str) -> None:
+    job.run(WORDS, 3)
+    assert looked_up(job, conf) == (3, set(WORDS))
+    assert looked_up(job, conf, EqualTo(("key",), "to")) == (3, {"to"})
+    assert looked_up(job, conf, In(("key",), ("to", "be", "no such"))) == (3, {"to", "be"})
+    assert looked_up(job, conf, EqualTo(("component",), "count")) == (3, set(WORDS))
+    assert looked_up(job, conf, EqualTo(("component",), "other")) == (0, set())
+    everything = looked_up(job, conf, GreaterThan(("key",), "to"), EqualTo(("key",), "UUID('0')"))
+    assert everything == (3, set(WORDS)), "Spark filters these"
+
+
+def test_a_filter_finds_each_key_that_is_shown_as_its_text(job: Job, conf: str) -> None:
+    keys = [5, "5", ("a", 1), "('a', 1)", True, None, "None", 2.5, float("inf"), datetime(2026, 1, 1)]
+    job.run([(key, 0) for key in keys], 2)
+    for key in keys:
+        shown = key if type(key) is str else repr(key)
+        expected = {text for each in keys if (text := each if type(each) is str else repr(each)) == shown}
+        assert looked_up(job, conf, EqualTo(("key",), shown))[1] >= expected
+    assert len(rows(job, conf, KEYS)) == len(keys)
 
 
 def test_keys_that_are_no_text_are_shown_as_literals(job: Job, conf: str) -> None:
@@ -108,6 +140,8 @@ def test_spark_reads_counts_and_joins_a_frame(job: Job, conf: str, spark: SparkS
     assert frame.count() == len(set(WORDS))
     other = spark.createDataFrame([("to", "verb"), ("x", "letter")], ["key", "kind"])
     assert [tuple(row) for row in frame.join(other, "key").collect()] == [("to", Counter(WORDS)["to"], "verb")]
+    found = frame.where("key in ('to', 'be') and value > 1")
+    assert {row.key for row in found.collect()} == {"to", "be"}
     job.run(LATER, 3)
     with pytest.raises(PythonException):
         frame.collect()

@@ -108,6 +108,22 @@ def live(page: Iterable[tuple[bytes, bytes]], now: int) -> Iterator[Live]:
             yield entry
 
 
+def live_columns(
+    page: Sequence[tuple[bytes, bytes]], now: int
+) -> tuple[Sequence[bytes], Sequence[bytes], Sequence[int | None] | None]:
+    """Return the keys, the values and the due times of the entries of a page that a user sees, see `live`.
+
+    There are no due times if no entry has one.
+    """
+    if not page:
+        return (), (), None
+    keys, values = zip(*page, strict=True)
+    if not has_header(values) and INDEX_TAG not in b"".join(keys):
+        return keys, values, None
+    entries = list(live(page, now))
+    return tuple(zip(*entries, strict=True)) if entries else ((), (), None)  # type: ignore[return-value]
+
+
 class Expiry:
     """The due times of a state's cached entries, by cache key."""
 
