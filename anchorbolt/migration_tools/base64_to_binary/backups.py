@@ -1,8 +1,12 @@
 """Compares a migrated namespace with its backups, restores the backups, or discards them."""
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Protocol
 
+from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.base64_to_binary.conversion import (
     Action,
@@ -20,8 +24,13 @@ from anchorbolt.migration_tools.base64_to_binary.watched_namespace import (
     pages_of,
     txid_of,
 )
+from anchorbolt.migration_tools.storm_conversion.conversion import HashConversion, StormFacts
+from anchorbolt.migration_tools.storm_state import SAMPLE_ENTRIES
 from anchorbolt.state_backends.redis.storm_hashes import RedisHashes, shown
-from anchorbolt.storm.kryo.stored_form import Content, shown_field
+from anchorbolt.storm.kryo.stored_form import Content, StoredForm, detect, shown_field
+from anchorbolt.storm.wrapper import Generation
+
+_BASE64_TO_BINARY = (Generation.STORM_1_0, Generation.STORM_1_1, Generation.STORM_1_2)
 
 
 @dataclass
@@ -68,6 +77,14 @@ class Comparison:
         return f"{said} of {self.entries:,} entries" + (f"; {self.example}" if self.example else "")
 
 
+class PageConversion(Protocol):
+    """Converts the pages of a backup; see `Conversion`."""
+
+    content: Content | None
+
+    def page(self, page: list[bytes]) -> list[bytes]: ...
+
+
 def compare(
     hashes: RedisHashes,
     backup: bytes,
@@ -76,29 +93,35 @@ def compare(
     content: Content | None = None,
     *,
     to_its_end: bool = True,
+    conversions: Mapping[Wrapper, PageConversion] | None = None,
 ) -> Comparison:
     """Compare `key` with the conversion of `backup` in either wrapper, and if they differ, with the backup itself.
 
     `content` is the format of the backup; None to recognise it. Count all differences, or stop at the first page that
-    differs.
+    differs. `conversions` are other ones than those from Base64 to binary.
     """
-    found = _compared(hashes, backup, key, progress, content, to_its_end)
-    if not found.same and _equal(hashes, backup, key, progress):
+    conversions = conversions or {wrapper: Conversion(wrapper, content) for wrapper in Wrapper}
+    found = _compared(hashes, backup, key, progress, conversions, to_its_end)
+    if not found.same and equal(hashes, backup, key, progress):
         return Comparison(found.entries, unconverted=True)
     return found
 
 
 def _compared(
-    hashes: RedisHashes, backup: bytes, key: bytes, progress: Progress, content: Content | None, to_its_end: bool
+    hashes: RedisHashes,
+    backup: bytes,
+    key: bytes,
+    progress: Progress,
+    conversions: Mapping[Wrapper, PageConversion],
+    to_its_end: bool,
 ) -> Comparison:
-    found = Comparison(hashes.length(backup))
-    conversions = {wrapper: Conversion(wrapper, content) for wrapper in Wrapper}
+    found = Comparison(hashes.length(backup), next(iter(conversions)))
     source = pages_of(hashes, backup, progress, f"comparing {shown(backup)} with {shown(key)}")
     with closing(source), hashes.connection(key) as other:
         for page in source:
             try:
                 pages = {wrapper: conversion.page(page) for wrapper, conversion in conversions.items()}
-            except Unfit as unfit:
+            except (Unfit, MigrationRefused) as unfit:
                 found.unfit = str(unfit)
                 return found
             values = other.values(key, pages[found.wrapper][::2])
@@ -116,7 +139,8 @@ def _compared(
     return found
 
 
-def _equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) -> bool:
+def equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) -> bool:
+    """Return whether two hashes have the same entries."""
     if hashes.length(one) != hashes.length(other):
         return False
     pages = pages_of(hashes, one, progress, f"comparing {shown(one)} with {shown(other)}")
@@ -142,7 +166,23 @@ def _count(found: Comparison, source: list[bytes], page: list[bytes], values: li
 
 
 class Backups(WatchedNamespace):
-    """Verifies, restores or discards the backups of one namespace."""
+    """Verifies, restores or discards the backups of one namespace.
+
+    `facts` are needed only for the backups of a conversion to another Storm's format.
+    """
+
+    def __init__(
+        self,
+        hashes: RedisHashes,
+        namespace: bytes,
+        progress: Progress,
+        content: Content | None,
+        facts: StormFacts,
+        *,
+        dry_run: bool,
+    ) -> None:
+        super().__init__(hashes, [namespace], progress, content, dry_run=dry_run)
+        self._facts = facts
 
     def verify(self, wrapper: Wrapper | None = None) -> NamespaceResult:
         """Compare each hash with its converted backup, in `wrapper` or else in either. Return the first difference."""
@@ -208,7 +248,14 @@ class Backups(WatchedNamespace):
             if self.on(backup).exists(backup):
                 self.check_stay(key, backup)
                 compared[key] = (
-                    compare(self._hashes, backup, key, self._progress, self._content)
+                    compare(
+                        self._hashes,
+                        backup,
+                        key,
+                        self._progress,
+                        self._content,
+                        conversions=self._conversions(backup, key),
+                    )
                     if exists
                     else Comparison(self._hashes.length(backup), exists=False)
                 )
@@ -219,6 +266,22 @@ class Backups(WatchedNamespace):
                 "backup has been discarded"
             )
         return compared
+
+    def _conversions(self, backup: bytes, key: bytes) -> Mapping[Wrapper, PageConversion] | None:
+        """Return the conversion to another Storm's format, if the hashes show one; None if from Base64 to binary."""
+        if self._content is not None:
+            return None
+        samples = [
+            list(islice(chain.from_iterable(self._hashes.entries(each)), SAMPLE_ENTRIES)) for each in (backup, key)
+        ]
+        before, after = map(detect, samples)
+        if before is None or after is None or before == after:
+            return None
+        # Results of `base64-to-binary`. Its conversion also keeps classes that cannot be read.
+        if before.base64 and after in (StoredForm(each, base64=False) for each in _BASE64_TO_BINARY):
+            return None
+        conversion = HashConversion(shown(backup), before, samples[0], after.generation, self._facts)
+        return {Wrapper.STORM_1_2: conversion}
 
     def _difference(self, key: bytes, found: Comparison) -> str:
         name, backup = shown(key), shown(backup_of(key))

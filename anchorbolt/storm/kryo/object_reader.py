@@ -13,12 +13,17 @@ expanded.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
-from anchorbolt.storm.kryo.values import CYCLE, NULL, JavaValue
+from anchorbolt.storm.kryo.values import NULL, JavaScalar, JavaValue, is_constant
+
+if TYPE_CHECKING:
+    from anchorbolt.storm.kryo.object_writer import ObjectWriter
 
 _LAST_OF_ASCII = re.compile(rb"[\x80-\xff]")
 MAX_DEPTH = 64  # of nested objects
@@ -149,6 +154,14 @@ class ByteReader:
 
 
 Reader: TypeAlias = "Callable[[ObjectReader, str], JavaValue | None]"
+Writer: TypeAlias = "Callable[[ObjectWriter, Any], None]"
+
+
+class ReadWrite(NamedTuple):
+    """How the data of an object are read and written."""
+
+    read: Reader
+    write: Writer
 
 
 @dataclass(frozen=True)
@@ -157,6 +170,7 @@ class Kind:
 
     class_name: str
     read: Reader  # reads the bytes after class and marker; returns None if they say null
+    write: Writer  # writes them; never called for null
     boxed: bool = False  # a boxed primitive, which never has a marker
     has_null: bool = False  # in Kryo 5 the class writes null itself, so no byte 0 or 1 precedes it
     final: bool = False  # no class extends it, so its arrays do not name the classes of the elements
@@ -171,6 +185,11 @@ class Layout:
     own_ids: int  # the first id that is not Kryo's own
     kind_named: Callable[[str, Layout], Kind | None]  # returns None for an unknown class
     enums: Mapping[str, Sequence[str]]  # constants by class
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The id of each class that has one."""
+        return {name: number for number, name in enumerate(self.ids) if name is not None}
 
 
 @dataclass
@@ -194,6 +213,8 @@ class ObjectReader:
         self._names: list[str] = []
         self._kinds: dict[str, Kind] = {}
         self._objects: list[_Seen] = []
+        self._open: list[int] = []  # the objects that are being read, as indexes of `_objects`
+        self._constants: dict[JavaValue, JavaValue] = {}
         self._depth = 0
         self._reached = 0  # the depth of the deepest object inside the current one
         self._count = 0
@@ -290,10 +311,12 @@ class ObjectReader:
         if marker != 1:
             return self._referred(marker - 2, kind)
         seen = _Seen(kind.class_name)
+        self._open.append(len(self._objects))
         self._objects.append(seen)
         before, outside = self._count, self._reached
         self._reached = self._depth
         value = self.content(kind)
+        self._open.pop()
         seen.value, seen.count, seen.height = value, self._count - before, self._reached - self._depth
         self._reached = max(self._reached, outside)
         return value
@@ -305,7 +328,7 @@ class ObjectReader:
         if seen.class_name != kind.class_name:
             self.bytes.fail(f"a reference to an object of another class than {kind.class_name[:_LONGEST_NAME]!r}")
         if seen.value is None:
-            return CYCLE
+            return JavaScalar("cycle", len(self._open) - 1 - bisect_left(self._open, index))
         self.counted(seen.count)
         self._reach(self._depth + seen.height)
         return seen.value
@@ -317,7 +340,10 @@ class ObjectReader:
 
     def _unmarked(self, kind: Kind, nullable: bool) -> JavaValue:
         if not nullable:
-            return self.content(kind)
-        if kind.has_null:
-            return kind.read(self, kind.class_name) or NULL
-        return self.content(kind) if self.bytes.boolean() else NULL
+            value = self.content(kind)
+        elif kind.has_null:
+            value = kind.read(self, kind.class_name) or NULL
+        else:
+            value = self.content(kind) if self.bytes.boolean() else NULL
+        # Kryo 5 does not say what was one object. Constants were.
+        return self._constants.setdefault(value, value) if is_constant(value) else value
