@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from anchorbolt.migration_tools import Progress
-from anchorbolt.migration_tools.base64_to_binary.backups import compare
+from anchorbolt.migration_tools.base64_to_binary.comparison import compare
 from anchorbolt.migration_tools.base64_to_binary.conversion import (
     Action,
     Conversion,
@@ -16,7 +16,7 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import (
     Wrapper,
 )
 from anchorbolt.migration_tools.base64_to_binary.swapping import SwappedNamespaces
-from anchorbolt.migration_tools.base64_to_binary.watched_namespace import backup_of, pages_of, txid_of
+from anchorbolt.migration_tools.base64_to_binary.watched_namespace import backup_of, pages_of
 from anchorbolt.state_backends.redis.storm_hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content, Recognition, Verdict
 
@@ -37,22 +37,13 @@ class Migration(SwappedNamespaces):
 
     def _present(self) -> list[bytes]:
         """Return the hashes of the namespace that exist. Refuse a namespace without any and keys of another type."""
-        of = self._namespace.removesuffix(b"_old")
-        if of not in (self._namespace, b"") and self._hashes.types([of])[of] != "none":
-            raise self.refusal(
-                f"{shown(self._namespace)} is the backup of {shown(of)}, and stays as it is: name only {shown(of)}"
-            )
         types = self.types()
+        self.check_named(self._namespace, types)
         lost = [key for key in self.keys if types[key] == "none" and types[backup_of(key)] != "none"]
         if lost and not self._may_be_committed(lost, types):
             raise self.refusal(
                 f"{shown(lost[0])} is not there, but {shown(backup_of(lost[0]))} is: a migration by another tool, "
                 "such as Storm's own, did not finish. Put it back with `anchorbolt migrate undo`, and migrate again"
-            )
-        if all(types[key] == "none" for key in (*self.keys, txid_of(self._namespace))):
-            raise self.refusal(
-                f"{self._hashes.address} has no namespace {shown(self._namespace)}: check its name, which Storm makes "
-                "as <component>-<task>, and the number of the database"
             )
         return [key for key in self.keys if types[key] != "none"]
 

@@ -13,7 +13,7 @@ A transaction fails if a key that it depends on has changed since it was first r
 leaves behind; scripts, which stall the server; DUMP and RESTORE, which fail on large hashes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.base64_to_binary.conversion import HashResult
@@ -22,6 +22,7 @@ from anchorbolt.migration_tools.base64_to_binary.watched_namespace import (
     STOP_FIRST,
     WatchedNamespace,
     backup_of,
+    hashes_of,
     txid_of,
 )
 from anchorbolt.state_backends.redis.storm_hashes import FieldsAndValues, HashConnection, RedisHashes, shown
@@ -43,6 +44,21 @@ class SwappedNamespaces(WatchedNamespace):
         super().__init__(hashes, namespaces, progress, content, dry_run=dry_run)
         self._ready: dict[bytes, int] = {}  # the number of entries of each hash that can be swapped
         self._backed_up: set[bytes] = set()  # hashes with a backup by an earlier run
+
+    def check_named(self, namespace: bytes, types: Mapping[bytes, str]) -> None:
+        """Refuse a namespace that does not exist, or that is a backup. `types` are the result of `types()`."""
+        self._namespace = namespace  # messages name it
+        of = namespace.removesuffix(b"_old")
+        if of not in (namespace, b"") and self._hashes.types([of])[of] != "none":
+            raise self.refusal(
+                f"{shown(namespace)} is the backup of {shown(of)}, and stays as it is: name only {shown(of)}"
+            )
+        keys = *hashes_of(namespace), *map(backup_of, hashes_of(namespace)), txid_of(namespace)
+        if all(types[key] == "none" for key in keys):
+            raise self.refusal(
+                f"{self._hashes.address} has no namespace {shown(namespace)}: check its name, which Storm makes as "
+                "<component>-<task>, and the number of the database"
+            )
 
     def replaced(self, present: Iterable[bytes], convert: Callable[[bytes], HashResult]) -> list[HashResult]:
         """Call `convert` for each hash, then swap all that are ready. Raise `StateError` if something has changed."""

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 
 from anchorbolt.migration_tools import Progress
-from anchorbolt.migration_tools.base64_to_binary.backups import equal
+from anchorbolt.migration_tools.base64_to_binary.comparison import equal
 from anchorbolt.migration_tools.base64_to_binary.conversion import Action, HashResult, NamespaceResult
 from anchorbolt.migration_tools.base64_to_binary.swapping import SwappedNamespaces
-from anchorbolt.migration_tools.base64_to_binary.watched_namespace import backup_of, hashes_of, txid_of
+from anchorbolt.migration_tools.base64_to_binary.watched_namespace import backup_of, hashes_of
 from anchorbolt.migration_tools.storm_conversion.conversion import ConversionOptions, HashConversion, source_of
 from anchorbolt.migration_tools.storm_state import SAMPLE_ENTRIES
 from anchorbolt.state_backends.redis.storm_hashes import RedisHashes, shown
@@ -41,18 +41,8 @@ class NamespaceConversion(SwappedNamespaces):
 
     def _check(self, namespace: bytes, types: Mapping[bytes, str]) -> None:
         """Refuse a namespace that does not exist, that is a backup, or that another tool has left half done."""
-        self._namespace = namespace
-        of = namespace.removesuffix(b"_old")
-        if of not in (namespace, b"") and self._hashes.types([of])[of] != "none":
-            raise self.refusal(
-                f"{shown(namespace)} is the backup of {shown(of)}, and stays as it is: name only {shown(of)}"
-            )
-        prepared, committed = hashes_of(namespace)
-        if all(types[key] == "none" for key in (prepared, committed, txid_of(namespace))):
-            raise self.refusal(
-                f"{self._hashes.address} has no namespace {shown(namespace)}: check its name, which Storm makes as "
-                "<component>-<task>, and the number of the database"
-            )
+        self.check_named(namespace, types)
+        _, committed = hashes_of(namespace)
         if types[committed] == "none" and types[backup_of(committed)] != "none":
             raise self.refusal(
                 f"{shown(committed)} is not there, but {shown(backup_of(committed))} is: a migration by another tool, "

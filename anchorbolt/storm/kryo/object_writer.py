@@ -5,10 +5,10 @@ It writes exactly the bytes that Kryo writes for an equal object: Storm finds a 
 
 from __future__ import annotations
 
-from array import array
 from typing import NoReturn
 
 from anchorbolt.errors import SerializationError
+from anchorbolt.storm.kryo.byte_streams import ByteWriter
 from anchorbolt.storm.kryo.object_reader import Kind, Layout
 from anchorbolt.storm.kryo.values import NULL, JavaCollection, JavaScalar, JavaValue
 
@@ -30,80 +30,6 @@ CLASSES = {
 }
 _TEXTS = ("java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer")
 _NULL_TEXT = 0x80
-
-
-class ByteWriter:
-    """Writes numbers and strings to `data`."""
-
-    def __init__(self, *, kryo_5: bool) -> None:
-        """Numbers of fixed size are little-endian in Kryo 5, and big-endian before."""
-        self.data = bytearray()
-        self._kryo_5 = kryo_5
-        self._longest_ascii = 32 if kryo_5 else 63
-
-    def unsigned(self, number: int) -> None:
-        """Write a number of 32 bits in one to five bytes."""
-        while number >= 0x80:
-            self.data.append(number & 0x7F | 0x80)
-            number >>= 7
-        self.data.append(number)
-
-    def signed(self, number: int) -> None:
-        """Write a number of 32 bits with its sign in the lowest bit."""
-        self.unsigned((number << 1 ^ number >> 31) & 0xFFFF_FFFF)
-
-    def flagged(self, flag: bool, number: int) -> None:
-        """Write a flag and a number of 32 bits, which share their first byte."""
-        first = flag << 7 | number & 0x3F
-        if number < 0x40:
-            self.data.append(first)
-        else:
-            self.data.append(first | 0x40)
-            self.unsigned(number >> 6)
-
-    def unsigned_long(self, number: int) -> None:
-        """Write a number of 64 bits in one to nine bytes; the ninth holds eight bits, the others seven."""
-        for _ in range(8):
-            if number < 0x80:
-                break
-            self.data.append(number & 0x7F | 0x80)
-            number >>= 7
-        self.data.append(number)
-
-    def signed_long(self, number: int) -> None:
-        """Write a number of 64 bits with its sign in the lowest bit."""
-        self.unsigned_long((number << 1 ^ number >> 63) & 0xFFFF_FFFF_FFFF_FFFF)
-
-    def fixed(self, size: int, number: int) -> None:
-        """Write a number of `size` bytes."""
-        self.data += number.to_bytes(size, "little" if self._kryo_5 else "big", signed=number < 0)
-
-    def class_name(self, name: str) -> None:
-        """Write the name of a class. Kryo 5 writes it without its length, unlike a string, even if it is long."""
-        self.string(name, len(name) if self._kryo_5 else self._longest_ascii)
-
-    def string(self, text: str, longest_ascii: int | None = None) -> None:
-        """Write a string. Kryo marks the last byte of short ASCII, and writes the length of other texts."""
-        if 1 < len(text) <= (longest_ascii or self._longest_ascii) and text.isascii():
-            self.data += text.encode("ascii")
-            self.data[-1] |= 0x80
-        else:
-            self._units(text)
-
-    def text_of_buffer(self, text: str) -> None:
-        """Write the text of a StringBuilder. Before Kryo 5 it has a length even if it is short ASCII."""
-        if self._kryo_5:
-            self.string(text)
-        else:
-            self._units(text)
-
-    def _units(self, text: str) -> None:
-        """Write the length, and each unit of UTF-16 by itself, as one to three bytes."""
-        if not text.isascii():
-            codes = array("H", text.encode("utf-16", "surrogatepass")[2:])  # without the mark of the byte order
-            text = "".join(map(chr, codes))
-        self.flagged(True, len(text) + 1)
-        self.data += text.encode("utf-8", "surrogatepass")
 
 
 class ObjectWriter:

@@ -4,8 +4,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from anchorbolt.storm.kryo.object_reader import ByteReader, ObjectReader, ReadWrite
-from anchorbolt.storm.kryo.object_writer import ByteWriter, ObjectWriter
+from anchorbolt.storm.kryo.byte_streams import ByteReader, ByteWriter
+from anchorbolt.storm.kryo.object_reader import ObjectReader, ReadWrite
+from anchorbolt.storm.kryo.object_writer import ObjectWriter
 from anchorbolt.storm.kryo.values import JavaScalar, JavaValue
 
 _MOST_INTEGER_BYTES = 1_660  # 4,000 digits; Python refuses to convert many more to text
