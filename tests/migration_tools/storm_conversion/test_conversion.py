@@ -182,6 +182,25 @@ def test_a_topology_that_writes_meanwhile_is_noticed_and_its_write_is_kept(store
     converted(store, ["count-3", "count-4"], E)
 
 
+def test_of_two_conversions_at_once_one_is_refused(store: Store) -> None:
+    load(store, WORD_COUNTS[C], ["count-3", "count-4"])
+
+    class Overtaken(Progress):
+        left = 1
+
+        def begin(self, what: str, total: int | None) -> None:
+            if what == "converting count-4" and self.left:
+                self.left = 0
+                converted(store, ["count-3", "count-4"], D)
+
+    with pytest.raises((StateError, MigrationRefused)):
+        converted(store, ["count-3", "count-4"], E, source=C, progress=Overtaken())
+    found = states(store)
+    for key in ("count-3", "count-4", "count-4$prepare"):
+        assert forms_of(found[key], D) == stated(WORD_COUNTS[C], key, D)
+    assert not any("$anchorbolt$" in key for key in found)
+
+
 def test_a_cluster_is_converted_after_all_of_it_was_checked(cluster: Store) -> None:
     dump = WORD_COUNTS[C]
     load(cluster, dump, [*TASKS, SPOUT])
