@@ -6,7 +6,7 @@ fences and recovery treat a custom state like any other. The driver commits the 
 Until the namespace has committed, recovery repeats the user's commit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -87,6 +87,36 @@ def commit_custom(state: State, storage: StateStorage, fence: Fence, txid: int, 
     storage.commit(fence, txid, attempt)  # raises if the attempt is not staged
 
 
+def can_be_divided(state: State) -> bool:
+    """Whether a state can be divided among other tasks: its class has `split` and `merge`."""
+    return isinstance(state, AttemptState) and all(
+        getattr(type(state), name) is not getattr(AttemptState, name) for name in ("split", "merge")
+    )
+
+
+def divide_custom(
+    old: Mapping[str, State], new: Mapping[str, State], scopes: Mapping[str, AttemptScope], txid: int
+) -> None:
+    """Let the states of a bolt's new tasks prepare the content of its old ones; by namespace, in their order.
+
+    `scopes` has an attempt for each namespace. Raises `StateError` if a method of the states raises.
+    """
+    parts = []
+    for name, state in old.items():
+        _call(name, state, "begin", scopes[name])
+        parts.append(list(_call(name, state, "split", len(new))))
+        if len(parts[-1]) != len(new):
+            raise StateError(
+                f"{type(state).__qualname__}.split({len(new)}) of {name!r} returned {len(parts[-1])} parts. Return one "
+                "for each task.",
+                namespace=name,
+            )
+    for index, (name, state) in enumerate(new.items()):
+        _call(name, state, "begin", scopes[name])
+        _call(name, state, "merge", [each[index] for each in parts])
+        _call(name, state, "prepare_commit", txid)
+
+
 def roll_back_custom(state: State, storage: StateStorage, fence: Fence) -> None:
     """Drop the attempts of lower fences, on the driver; may be repeated."""
     storage.raise_fence(fence)
@@ -98,9 +128,9 @@ def roll_back_custom(state: State, storage: StateStorage, fence: Fence) -> None:
     storage.rollback(fence)
 
 
-def _call(namespace: str, state: State, name: str, *arguments: Any) -> None:
+def _call(namespace: str, state: State, name: str, *arguments: Any) -> Any:
     try:
-        getattr(state, name)(*arguments)
+        return getattr(state, name)(*arguments)
     except AnchorboltError:
         raise
     except Exception as error:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from anchorbolt.checkpoint.custom_state import commit_custom
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.maintenance.attempt_writer import AttemptWriter
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider, StateStorage
+from anchorbolt.state_backends.state import State
 from anchorbolt.transactional.batches.metadata import BatchMetadata
 
 
@@ -29,6 +31,7 @@ class OneTransaction:
     heads: Mapping[str, NamespaceHead]
     fence: Fence
     log: DecisionLog
+    custom: dict[str, State] = field(default_factory=dict)  # by namespace: custom states that have prepared
 
     def writer(self, name: str, codec: str) -> AttemptWriter:
         """Begin an attempt in a namespace; `codec` is the format header."""
@@ -55,7 +58,12 @@ class OneTransaction:
         """Commit a decision in all of its namespaces; return its record, COMMITTED. May be repeated."""
         fence = self.log.next_fence()
         for name, winner in decision.winners.items():
-            self.storages[name].commit(fence, decision.txid, winner.attempt)
+            if (state := self.custom.get(name)) is None:
+                self.storages[name].commit(fence, decision.txid, winner.attempt)
+            else:
+                commit_custom(state, self.storages[name], fence, decision.txid, winner.attempt)
+        for state in self.custom.values():
+            state.close()
         committed = decision.marked_committed()
         self.log.write(committed)
         return committed

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER, can_be_divided, divide_custom
 from anchorbolt.checkpoint.decision import DecisionRecord, Winner
 from anchorbolt.errors import MigrationRefused, SerializationError, StateCorrupted
 from anchorbolt.maintenance.key_placement import KEY_FUNCTIONS, KeyFunction, Survey, tasks_of
@@ -20,6 +20,7 @@ from anchorbolt.maintenance.one_transaction import OneTransaction
 from anchorbolt.serialization.codecs import INDEX_TAG, Codec
 from anchorbolt.state_backends.contract import START_OVER, NamespaceHead, StateStorage
 from anchorbolt.state_backends.rules import task_namespace
+from anchorbolt.state_backends.state import AttemptScope, State
 from anchorbolt.state_backends.timed.expiry import indexed_at, joined, split
 from anchorbolt.state_backends.timed.index import IndexClock
 from anchorbolt.state_backends.timed.timers import timer_indexed_anew, timer_key
@@ -29,6 +30,9 @@ from anchorbolt.util.progress import Progress
 
 GROUPED_BY_KEY = "fields("
 """How the text of a grouping begins that sends equal keys to one task."""
+
+NewState = Callable[[tuple[str, int]], State | None]
+"""Makes the custom state of a task: of a bolt, with its index."""
 
 CodecOf = Callable[[str, str], Codec]
 """Returns the codec of the keys of a namespace, by the namespace and its format header."""
@@ -66,6 +70,7 @@ class Rescaling:
         codec_of: CodecOf,
         key_functions: Mapping[str, KeyFunction] | None = None,
         progress: Progress | None = None,
+        new_state: NewState | None = None,
     ) -> None:
         """Check what the record shows: whether the bolts can be rescaled.
 
@@ -77,6 +82,7 @@ class Rescaling:
             key_functions: Functions that return the grouping value of a key, by name. One of them must agree with all
                 keys; by default the key itself and its first item are tried.
             progress: Receives the progress.
+            new_state: Makes custom states; without it, a bolt that has one is refused.
 
         Raises:
             MigrationRefused: A bolt has no state, is not grouped by fields, or gets fewer than one task; or a batch of
@@ -87,6 +93,7 @@ class Rescaling:
         self._codec_of = codec_of
         self._functions = KEY_FUNCTIONS if key_functions is None else key_functions
         self._progress = progress or Progress()
+        self._new_state = new_state
         self._chosen: dict[str, KeyFunction] = {}
         self.bolts = {name: tasks for name, tasks in parallelism.items() if record.parallelism.get(name) != tasks}
         for component, tasks in self.bolts.items():
@@ -114,6 +121,10 @@ class Rescaling:
         found = []
         for component, after in self.bolts.items():
             before = self._record.parallelism[component]
+            if any(heads[name].codec == CUSTOM_HEADER for name in self._names(component, before) if name in heads):
+                self._custom(component, 0).close()
+                found.append(Rescaled(component, before, after, 0, 0, "split and merge"))
+                continue
             survey = Survey(component, self._functions, before, after)
             for index in range(before):
                 name = task_namespace(self._prefix, component, index)
@@ -133,10 +144,7 @@ class Rescaling:
         """Move the entries in one transaction; return its record. Call `survey` before."""
         winners: dict[str, Winner] = {}
         for component, after in self.bolts.items():
-            names = [
-                task_namespace(self._prefix, component, index)
-                for index in range(max(after, self._record.parallelism[component]))
-            ]
+            names = self._names(component, max(after, self._record.parallelism[component]))
             headers = {transaction.heads[name].codec for name in names} - {""}
             if len(headers) > 1:
                 raise MigrationRefused(
@@ -146,6 +154,9 @@ class Rescaling:
             if not headers:
                 continue  # nothing was ever written
             [header] = headers
+            if header == CUSTOM_HEADER:
+                winners |= self._divide(component, transaction)
+                continue
             changes = [NamespaceChanges(transaction.storages[n], transaction.writer(n, header)) for n in names]
             for index in range(self._record.parallelism[component]):
                 if transaction.heads[names[index]].codec:
@@ -172,6 +183,44 @@ class Rescaling:
                 _arrive(changes[task], name, key, data, now, watermark)
             stage_if_many(changes)
             self._progress.advance(len(page))
+
+    def _names(self, component: str, tasks: int) -> list[str]:
+        return [task_namespace(self._prefix, component, index) for index in range(tasks)]
+
+    def _custom(self, component: str, index: int) -> State:
+        """Make a custom state. Raises `MigrationRefused` if it cannot be divided."""
+        advice = "Start the topology with topology.state.rescale: true, so that the state's class divides it"
+        if self._new_state is not None:
+            state = self._new_state((component, index))
+            if state is not None and can_be_divided(state):
+                return state
+            advice = f"Let {type(state).__qualname__} extend AttemptState, with split and merge"
+        raise MigrationRefused(f"{component!r} has a custom state, which Anchorbolt cannot divide. {advice}.")
+
+    def _divide(self, component: str, transaction: OneTransaction) -> dict[str, Winner]:
+        """Let the custom states of a bolt stage what they get from each other."""
+        old, new = (
+            {name: self._custom(component, index) for index, name in enumerate(self._names(component, tasks))}
+            for tasks in (self._record.parallelism[component], self.bolts[component])
+        )
+        txid, heads = self._record.txid + 1, transaction.heads
+        writers = {name: transaction.writer(name, CUSTOM_HEADER) for name in new}
+        scopes = {
+            name: AttemptScope(
+                transaction.fence,
+                txid,
+                writers[name].attempt if name in writers else "",
+                heads[name].committed,
+                heads[name].winner,
+                self._record.clock,
+            )
+            for name in {**old, **new}
+        }
+        divide_custom(old, new, scopes, txid)
+        for state in old.values():
+            state.close()
+        transaction.custom.update(new)
+        return {name: writer.sealed() for name, writer in writers.items()}
 
     def _codec(self, name: str, heads: Mapping[str, NamespaceHead]) -> Codec:
         header = heads[name].codec
@@ -231,7 +280,7 @@ class _Keys:
             entries = [entry for entry, key in zip(page, of_all, strict=True) if key is not None]
             encoded = [key for key in of_all if key is not None]
         try:
-            return entries, list(map(self._codec.decode, encoded))
+            return entries, self._codec.decode_many(encoded)
         except SerializationError as error:
             raise StateCorrupted(
                 f"state {self._namespace!r}: a key cannot be decoded: {error}. {START_OVER}.", namespace=self._namespace

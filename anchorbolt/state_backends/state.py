@@ -4,7 +4,7 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -127,6 +127,24 @@ class AttemptState(State):
         Called on the driver's object instead of `rollback`. An older driver that wakes up late may call it with its own
         lower fence; then updates staged by a newer driver must stay.
         """
+
+    def split(self, tasks: int) -> Sequence[Any]:
+        """Return the committed content in `tasks` parts, one for each task that the bolt gets; any objects.
+
+        Called after `begin`, at the start of a run with `topology.state.rescale` and another parallelism of the bolt,
+        on one object for each task that the bolt had. An entry belongs to the task that fields grouping chooses:
+        `anchorbolt.streams.hashing.destination_of(stable_hash(key), tasks)`. Override it together with `merge`; without
+        them, such a start is refused.
+        """
+        raise NotImplementedError
+
+    def merge(self, parts: Sequence[Any]) -> None:
+        """Replace all content by these parts, as updates of this attempt: one part from each task that the bolt had.
+
+        Called after `begin`, on an object for each task that the bolt gets, instead of the bolt's updates.
+        `prepare_commit` follows.
+        """
+        raise NotImplementedError
 
     def commit(self, txid: int | None = None) -> None:
         """Commit this wave's attempt; without a txid, prepare it first. Outside a checkpoint only."""

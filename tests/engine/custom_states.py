@@ -3,6 +3,7 @@
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams import TopologyContext, Tuple
+from anchorbolt.streams.hashing import destination_of, stable_hash
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -117,6 +119,16 @@ class AttemptCounts(_Counts, AttemptState):
     def commit_attempt(self, txid: int, attempt: str) -> None:
         if read(self._committed)["txid"] < txid:
             self._commit(self._prepared(attempt), txid)
+
+    def split(self, tasks: int) -> list[dict[str, int]]:
+        counts: dict[str, int] = self.committed["counts"]
+        parts: list[dict[str, int]] = [{} for _ in range(tasks)]
+        for word, count in counts.items():
+            parts[destination_of(stable_hash(word), tasks)][word] = count
+        return parts
+
+    def merge(self, parts: Sequence[dict[str, int]]) -> None:
+        self.committed["counts"] = {word: count for part in parts for word, count in part.items()}
 
     def drop_attempts(self, fence: Fence) -> None:
         for path in self.folder.glob("prepared-*.json"):

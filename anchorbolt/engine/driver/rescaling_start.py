@@ -35,7 +35,12 @@ def rescaler(plan: ExecutionPlan) -> Callable[[DecisionRecord, DecisionLog], Dec
         }
         try:
             rescaling = Rescaling(
-                record, plan.wiring.prefix, parallelism, lambda *_: plan.key_codec, progress=_Logged()
+                record,
+                plan.wiring.prefix,
+                parallelism,
+                lambda *_: plan.key_codec,
+                progress=_Logged(),
+                new_state=plan.new_state,
             )
             if not rescaling.bolts:
                 return record
