@@ -153,6 +153,10 @@ bench-timers: set-up  ## benchmarks/due_timers.py: waves in which a million time
 bench-moving: set-up  ## benchmarks/moving.py: savepoint, restore and rescale beside a raw client, and waves meanwhile
 	$(IN_VENV) python -m benchmarks.moving $(OPTIONS)
 
+.PHONY: bench-frames
+bench-frames: set-up  ## benchmarks/frames.py: the state as a DataFrame, beside the same data as Parquet
+	$(IN_VENV) python -m benchmarks.frames $(OPTIONS)
+
 .PHONY: bench-memory
 bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks of 200,000 keys on two cores
 	$(SET_UP) --java --redis

@@ -38,7 +38,7 @@ from benchmarks.raw_clients import raw_client
 from benchmarks.workloads import TASKS
 from tests.support.stores import PROVIDERS, config_of, settings_of, store_of
 
-_NAME = "moving"
+NAME = "moving"
 _PART = 100_000
 _MANY = 1_000_000
 _SLICE = 10_000
@@ -80,12 +80,12 @@ class Runs:
         builder = TopologyBuilder()
         builder.set_spout("in", FeederSpout(["key"], [[(key(0),)]]))
         builder.set_bolt("count", Count()).fields_grouping("in", "key")
-        LocalCluster().submit(builder.create_topology(_NAME), self.conf).await_termination()
+        LocalCluster().submit(builder.create_topology(NAME), self.conf).await_termination()
         codecs = Codecs(MsgpackKeyCodec(), MsgpackCodec())
         encoding = EntryEncoding("", codecs.keys, codecs.values)
         store = self.provider()
         for first in range(0, keys, _MANY):
-            snapshot, record = read_stopped(store, _NAME, _NAME, taken=False, dry_run=False)
+            snapshot, record = read_stopped(store, NAME, NAME, taken=False, dry_run=False)
             [namespace] = record.namespaces
             with begun(store, snapshot, record) as transaction:
                 writer = transaction.writer(namespace, snapshot.heads[namespace].codec)
@@ -128,7 +128,7 @@ class Runs:
 
     def waves(self, keys: int, seconds: float) -> tuple[list[float], list[float]]:
         """Return the ms from commit to commit before a savepoint, and while it is taken."""
-        spark = build_session(_NAME, f"local[{TASKS}]", workers=TASKS)
+        spark = build_session(NAME, f"local[{TASKS}]", workers=TASKS)
         spark.sparkContext.setLogLevel("ERROR")
         builder = TopologyBuilder()
         spout = GeneratorSpout(["key"], lambda number: (key(number * 7919 % keys),), batch=1000)
@@ -140,10 +140,10 @@ class Runs:
             commits.append(time.perf_counter())
 
         conf = {**self.conf, "topology.workers": TASKS, "topology.max.spout.pending": _IN_A_WAVE}
-        handle = SparkCluster(spark).submit(builder.create_topology(_NAME), conf, on_wave=on_wave)
+        handle = SparkCluster(spark).submit(builder.create_topology(NAME), conf, on_wave=on_wave)
         handle.await_termination(10 + seconds)
         began = time.perf_counter()
-        self.command("savepoint", _NAME, "--name", "running", conf=self.conf_file)
+        self.command("savepoint", NAME, "--name", "running", conf=self.conf_file)
         ended = time.perf_counter()
         handle.stop(120)
         spark.stop()
@@ -173,12 +173,12 @@ def main(
         runs = Runs(settings_of(store), Path(name), f"{provider}, {keys:,} keys in one namespace")
         runs.fill(keys)
         runs.measure_raw(provider, config_of(store), keys)
-        runs.command("savepoint", _NAME, "--name", "one", conf=runs.conf_file)
+        runs.command("savepoint", NAME, "--name", "one", conf=runs.conf_file)
         saved = f"{runs.conf['topology.checkpoint.location']}-savepoints/one"
         target = Path(name, "other.json")
         target.write_text(json.dumps({**settings_of(other), "topology.checkpoint.location": f"{name}/other"}))
         runs.command("restore", saved, conf=target)
-        runs.command("rescale", _NAME, "count=2", conf=target)
+        runs.command("rescale", NAME, "count=2", conf=target)
         before, meanwhile = runs.waves(keys, seconds)
     Console().print(runs.table)
     Console().print(f"waves before the savepoint: {_shown(before)}; meanwhile: {_shown(meanwhile)}")
