@@ -92,7 +92,7 @@ class Round:
     clock: int = 0  # ms since 1970: fixed when the wave begins, and never below the last wave's
     watermarks: Mapping[str, int] = field(default_factory=dict)  # by bolt with event time, once it has one
     expiring: frozenset[str] = frozenset()  # the bolts whose states have entries that expire
-    keeps_changes: str = ""  # a savepoint for which tasks keep what they stage, see `live_savepoint`; or empty
+    savepoint: str = ""  # the id of one that is taken now: tasks keep what they stage, see `live_savepoint`; or empty
 
     def was_rolled_back(self, fence: Fence) -> bool:
         """Return whether a round of this run was rolled back; True if it is too old to be known."""

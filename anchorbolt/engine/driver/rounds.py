@@ -82,7 +82,7 @@ class Rounds:
         if current.txid == self._checked:
             current = replace(current, checks=True)
         if self._savepoints is not None and (keeping := self._savepoints.keeping):
-            current = replace(current, keeps_changes=keeping)
+            current = replace(current, savepoint=keeping)
         if self._isolation is not None:
             current = self._isolation.begin(current, replays=any(replayed.values()))
         try:

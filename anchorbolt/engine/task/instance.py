@@ -93,7 +93,7 @@ class Instance:
             current.clock,
             current.watermarks.get(task[0]),
             task[0] in current.expiring,
-            _keeper(plan, task, current.keeps_changes) if current.keeps_changes and self.is_stateful else None,
+            _keeper(plan, task, current.savepoint) if current.savepoint and self.is_stateful else None,
         )
         self.bolt.isolates = current.isolates
         if current.batch is not None:
