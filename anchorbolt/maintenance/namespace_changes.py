@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from anchorbolt.checkpoint.decision import Winner
-from anchorbolt.maintenance.attempt_writer import AttemptWriter, slices_of
+from anchorbolt.maintenance.attempt_writer import AttemptWriter, CountedWinner, slices_of
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
 
@@ -58,7 +57,7 @@ class NamespaceChanges:
             self._writer.stage(dict.fromkeys(self._deleted[start : start + _DELETED_TOGETHER]))
         self._put, self._deleted, self.size = [], [], 0
 
-    def sealed(self) -> Winner:
+    def sealed(self) -> CountedWinner:
         """Stage what waits, and seal the attempt."""
         self.stage()
         return self._writer.sealed()

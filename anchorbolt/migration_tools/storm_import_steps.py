@@ -8,10 +8,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.errors import Fenced, MigrationRefused
-from anchorbolt.maintenance.attempt_writer import AttemptWriter
+from anchorbolt.maintenance.attempt_writer import AttemptWriter, CountedWinner
 from anchorbolt.maintenance.namespace_changes import NamespaceChanges, stage_if_many
 from anchorbolt.maintenance.one_transaction import OneTransaction, claimed
 from anchorbolt.migration_tools import Progress
@@ -91,7 +91,7 @@ class ImportTarget:
     @contextmanager
     def begun(self) -> Iterator[OneTransaction]:
         """Claim the topology, and fence off all other writers; a refusal in the block drops what was staged."""
-        with claimed(self._target, self._prefix, self._before, self._all_names) as transaction:
+        with claimed(self._target, self._prefix, self._before, self._all_names, "storm-state") as transaction:
             try:
                 yield transaction
             except MigrationRefused:
@@ -101,12 +101,12 @@ class ImportTarget:
 
     def stage(
         self, transaction: OneTransaction, bolts: Sequence[StormBolt], attempt: str, progress: Progress
-    ) -> tuple[dict[str, Winner], str]:
+    ) -> tuple[dict[str, CountedWinner], str]:
         """Stage all entries; return the attempts to commit, and the id that they would have now."""
         is_empty = all(head.committed == NOTHING_COMMITTED for head in transaction.heads.values())
         if transaction.log.load()[0] is not None or not is_empty:
             raise Fenced("a run or another import has written to the target meanwhile. Nothing was changed.")
-        winners: dict[str, Winner] = {}
+        winners: dict[str, CountedWinner] = {}
         prints = []
         for bolt in bolts:
             changes = {}
