@@ -9,8 +9,10 @@ from typing import Annotated, Any
 import typer
 
 import anchorbolt
-import anchorbolt.cli.savepoints  # more commands of `state`
+import anchorbolt.cli.importing  # more commands of `state`
+import anchorbolt.cli.savepoints  # likewise
 import anchorbolt.cli.state_changes  # likewise
+import anchorbolt.cli.upkeep  # likewise
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option
 from anchorbolt.cli.dead_letters import app as dead_letters_app
