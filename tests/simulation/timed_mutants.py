@@ -43,7 +43,7 @@ a put without a TTL has the TTL of the put before it
 an update does not know the header of the entry that it replaces
     state_backends.entry_cache._stage_updates: if unknown: ... -> pass
 entries whose headers are forgotten stay in the cache
-    state_backends.timed.expiry.keep: any(key in each for each in kept) -> False
+    state_backends.timed.expiry.keep: dues.keys() & each.keys() -> ()
 the due times of a failed wave are known to the next one
     state_backends.timed.expiry.forget: self._dues.clear() -> pass
 

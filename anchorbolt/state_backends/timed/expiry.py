@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -146,10 +146,12 @@ class Expiry:
         self._looks.clear()
         self._own.clear()
 
-    def keep(self, *kept: Container[Any]) -> None:
+    def keep(self, *kept: Mapping[Any, object]) -> None:
         """Forget entries that are in none of these, if they are many."""
-        if len(self._dues) > 2 * sum(map(len, kept)) + _SPARE:  # type: ignore[arg-type]
-            self._dues = {key: due for key, due in self._dues.items() if any(key in each for each in kept)}
+        if len(self._dues) > 2 * sum(map(len, kept)) + _SPARE:
+            dues, self._dues = self._dues, {}
+            for each in kept:
+                self._dues.update((key, dues[key]) for key in dues.keys() & each.keys())
             self._looks.clear()
             by_time: defaultdict[int, list[Any]] = defaultdict(list)
             for key, (at, _) in self._dues.items():
@@ -174,23 +176,28 @@ class Expiry:
 
     def opened(self, keys: Sequence[Any], stored: Sequence[bytes | None]) -> list[bytes | None]:
         """Return stored values without their headers, None for an entry that has expired; note their due times."""
-        values: list[bytes | None] = list(stored)
-        dues, now = self._dues, self.now
-        by_time: defaultdict[int, list[Any]] = defaultdict(list)
-        parsed, size = _Headers(self._namespace), _HEADER.size
-        for place, data in enumerate(stored):
-            if data is None or data[:2] != DUE_TAG:
-                continue
-            key, due = keys[place], parsed[data[:size]]
-            if due[0] <= now:
-                values[place] = None
-            else:
-                values[place] = data[size:]
-                if key not in dues:
-                    by_time[due[0]].append(key)
+        values: list[bytes | None] = []
+        dues, now, size = self._dues, self.now, _HEADER.size
+        living: dict[bytes, tuple[Due, list[Any]]] = {}  # by header: many entries have the same; with keys to look at
+        for key, data in zip(keys, stored, strict=True):
+            found = None if data is None else living.get(data[:size])
+            if found is None:
+                if data is None or data[:2] != DUE_TAG:
+                    values.append(data)
+                    continue
+                due = self._parsed(data[:size])
+                if due[0] <= now:
+                    dues[key] = due
+                    values.append(None)
+                    continue
+                found = living[data[:size]] = due, []
+            due, unseen = found
+            values.append(data[size:])  # type: ignore[index]
+            if key not in dues:
+                unseen.append(key)
             dues[key] = due
-        for at, some in by_time.items():
-            self._look_at(at, some)
+        for due, unseen in living.values():
+            self._look_at(due[0], unseen)
         return values
 
     def sealed(
@@ -218,27 +225,28 @@ class Expiry:
     ) -> None:
         """Put a header before the values at some places, for one due time."""
         dues, now, latest = self._dues, self.now, indexed_at(at, self.now)
-        headers: dict[int, tuple[bytes, Due]] = {}  # by the due time of the item in the index
-        new: list[bytes] = []
-        looks: list[Any] = []
-        for place in places:
-            key = keys[place]
-            old = dues.get(key)
-            if old is not None and (old[1] in headers or keeps_item(old, at, latest, now)):
+        if len(places) < len(keys):
+            keys, key_bytes = [keys[place] for place in places], [key_bytes[place] for place in places]
+        before = list(map(dues.get, keys))
+        made: dict[Due | None, tuple[bytes, Due]] = {}  # by the old due times: many entries have the same
+        is_new, unseen = set[Due | None](), set[Due | None]()  # likewise: whether they need an item, or a look
+        for old in set(before):
+            indexed = latest
+            if old is not None and keeps_item(old, at, latest, now):
                 indexed = old[1]  # its item in the index has not been swept yet
             else:
-                indexed = latest
-                new.append(key_bytes[place])
+                is_new.add(old)
             if old is None or not now < old[0] <= at:  # else there is a look that is early enough
-                looks.append(key)
-            made = headers.get(indexed)
-            if made is None:
-                made = headers[indexed] = _header(at, indexed), (at, indexed)
-            header, dues[key] = made
+                unseen.add(old)
+            made[old] = _header(at, indexed), (at, indexed)
+        for place, key, old in zip(places, keys, before, strict=True):
+            header, dues[key] = made[old]
             stored[place] = header + stored[place]  # type: ignore[operator]
-        self._index.add(IndexClock.EXPIRY, zip(repeat(latest), new), now)
-        if looks:
-            self._look_at(at, looks)
+        if is_new:
+            new = [key for key, old in zip(key_bytes, before, strict=True) if old in is_new]
+            self._index.add(IndexClock.EXPIRY, zip(repeat(latest), new), now)
+        if unseen:
+            self._look_at(at, [key for key, old in zip(keys, before, strict=True) if old in unseen])
 
     def sweep(self, read: Callable[[Sequence[bytes]], list[bytes | None]]) -> dict[bytes, bytes | None]:
         """Return the updates that remove expired entries; of at most 100,000 items in a wave.
@@ -252,11 +260,12 @@ class Expiry:
         again: list[Item] = []
         for start in range(0, len(items), _READ_TOGETHER):
             part = items[start : start + _READ_TOGETHER]
-            parsed = _Headers(self._namespace)
+            parsed: dict[bytes, Due] = {}  # by header: many entries have the same
             for (item_due, key), data in zip(part, read([key for _, key in part]), strict=True):
                 if data is None or data[:2] != DUE_TAG or key in updates:
                     continue  # it was deleted, or put without a TTL
-                at, indexed = parsed[data[:size]]
+                header = data[:size]
+                at, indexed = parsed.get(header) or parsed.setdefault(header, self._parsed(header))
                 if indexed != item_due:
                     continue  # it was indexed again
                 if at <= now:
@@ -269,19 +278,8 @@ class Expiry:
         self._index.add(IndexClock.EXPIRY, again, now)
         return updates
 
-    def _look_at(self, at: int, keys: list[Any]) -> None:
-        """Look at about this time, and never later, whether these keys have expired."""
-        self._looks[at - at % bucket_width(at - self.now, _LOOK_SHIFT)] += keys
-
-
-class _Headers(dict[bytes, Due]):
-    """Parsed headers: many entries have the same. Raises `StateCorrupted` for one that is damaged."""
-
-    def __init__(self, namespace: str) -> None:
-        super().__init__()
-        self._namespace = namespace
-
-    def __missing__(self, header: bytes) -> Due:
+    def _parsed(self, header: bytes) -> Due:
+        """Parse a header. Raises `StateCorrupted` if it is damaged."""
         try:
             due, _ = split(header)
         except SerializationError as error:
@@ -289,8 +287,11 @@ class _Headers(dict[bytes, Due]):
                 f"state {self._namespace!r}: {error}. {START_OVER}.", namespace=self._namespace
             ) from error
         assert due is not None, "it begins with the tag"
-        self[header] = due
         return due
+
+    def _look_at(self, at: int, keys: list[Any]) -> None:
+        """Look at about this time, and never later, whether these keys have expired."""
+        self._looks[at - at % bucket_width(at - self.now, _LOOK_SHIFT)] += keys
 
 
 def indexed_at(at: int, now: int) -> int:
