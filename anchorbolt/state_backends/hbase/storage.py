@@ -240,7 +240,7 @@ class HBaseStateStorage(StateStorage):
 
         self._cell.change(emptied)
         seen = self._cell.read()
-        last = self._last_timestamp(seen.metadata)
+        last = self._last_timestamp(seen.metadata) + layout.VERSION_STEP  # of a half-applied commit
         for start, stop in ((self._rows.data, self._rows.data_end), self._rows.all_staged(0)):
             for page in self._table.scan(DATA, start, stop, only=b"KeyOnlyFilter()"):
                 self._table.delete(DATA, [row for row, _ in page], last)
@@ -250,7 +250,7 @@ class HBaseStateStorage(StateStorage):
 
     def forget_deleted(self) -> int:
         """Remove the cells that mark deleted keys, and return their number."""
-        last, forgotten = self._last_timestamp(self._cell.read().metadata), 0
+        last, forgotten = self._last_timestamp(self._cell.read().metadata), 0  # a later put stays
         only = b"ValueFilter(=, 'binary:-')"
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, only=only):
             self._table.delete(DATA, [row for row, _ in page], last)
@@ -263,8 +263,8 @@ class HBaseStateStorage(StateStorage):
 
     @staticmethod
     def _last_timestamp(metadata: HBaseMetadata) -> int:
-        """Return the last timestamp of the commits so far, and of one that is half applied."""
-        return metadata.epoch + (metadata.version + 2) * layout.VERSION_STEP - 1
+        """Return the last timestamp of the commits so far."""
+        return metadata.epoch + (metadata.version + 1) * layout.VERSION_STEP - 1
 
     def _register(
         self, staged: StagedSlice, next_record: Callable[[HBaseMetadata], AttemptRecord | None]
