@@ -9,9 +9,9 @@ import typer
 
 from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
-from anchorbolt.cli.recorded import add_to_history
 from anchorbolt.cli.state import app
-from anchorbolt.cli.state_changes import DryRun, TakeFence, number_of_tasks
+from anchorbolt.cli.state.changes import DryRun, TakeFence, number_of_tasks
+from anchorbolt.cli.state.recorded import add_to_history
 
 if TYPE_CHECKING:
     from anchorbolt.config.settings import Settings

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.cli.state_text import entry_content
+from anchorbolt.cli.state.text import entry_content
 from anchorbolt.errors import ConfigError, MigrationRefused
 from anchorbolt.maintenance import namespace_changes
 from anchorbolt.maintenance.key_placement import first_of_key

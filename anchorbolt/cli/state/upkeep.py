@@ -10,9 +10,9 @@ import typer
 
 from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE, STATE_REFUSED
-from anchorbolt.cli.recorded import add_to_history
 from anchorbolt.cli.state import app
-from anchorbolt.cli.state_changes import DryRun, TakeFence
+from anchorbolt.cli.state.changes import DryRun, TakeFence
+from anchorbolt.cli.state.recorded import add_to_history
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.util.messages import counted
 

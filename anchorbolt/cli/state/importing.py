@@ -9,9 +9,9 @@ import typer
 
 from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
-from anchorbolt.cli.recorded import in_history
 from anchorbolt.cli.state import app
-from anchorbolt.cli.state_changes import DryRun, TakeFence
+from anchorbolt.cli.state.changes import DryRun, TakeFence
+from anchorbolt.cli.state.recorded import in_history
 
 
 @app.command("import")

@@ -13,8 +13,8 @@ import typer
 
 from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT
-from anchorbolt.cli.recorded import in_history
 from anchorbolt.cli.state import app
+from anchorbolt.cli.state.recorded import in_history
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.util.times import NEVER, positive_ms
 from anchorbolt.util.values import as_text, key_from_text, value_from_text
@@ -51,7 +51,7 @@ def rename(
     If the command is interrupted, run it again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import rename_lines
+    from anchorbolt.cli.state.text import rename_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.renaming import rename_state
 
@@ -91,7 +91,7 @@ def ttl(
     If the command is interrupted, run it again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import ttl_lines
+    from anchorbolt.cli.state.text import ttl_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.giving_ttl import give_ttl
 
@@ -146,7 +146,7 @@ def rescale(
     again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import rescale_lines
+    from anchorbolt.cli.state.text import rescale_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.rescaling import key_functions_of, rescale_state
 
@@ -201,7 +201,7 @@ def put(
     Prints the old value. If the command is interrupted, run it again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import repair_content, repair_lines
+    from anchorbolt.cli.state.text import repair_content, repair_lines
     from anchorbolt.migration_tools.repairing import put_entry
 
     try:
@@ -249,7 +249,7 @@ def delete(
     Prints the old values; exit code 1 if a key is absent. If the command is interrupted, run it again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import repair_content, repair_lines
+    from anchorbolt.cli.state.text import repair_content, repair_lines
     from anchorbolt.migration_tools.repairing import delete_entries
 
     provider, settings, codecs = open_store(conf, overrides or ())
