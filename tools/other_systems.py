@@ -1,4 +1,7 @@
-"""Get what docs/your_topology.md compares with Anchorbolt: Storm, streamparse, Bytewax, Flink's Python API."""
+"""Get what docs/your_topology.md compares with Anchorbolt: Storm, streamparse, Bytewax, Flink's Python API.
+
+Also older releases of Storm, which read the state that `anchorbolt migrate convert` writes for them.
+"""
 
 import shutil
 from pathlib import Path
@@ -9,6 +12,11 @@ from own_environment import FLINK, OTHER_SYSTEMS
 from progress import SetUpError, optional
 
 STORM = JarList("storm.txt", "storm")
+# One release of each format of its state, by the first release with the format.
+STORMS = {
+    **{release: JarList(f"storm-{release}.txt", f"storm-{release}") for release in ("1.0", "1.1", "1.2", "2.0")},
+    "2.6": STORM,
+}
 
 _GET_JDK = (
     "Install a JDK 17 or 21 (Debian and Ubuntu: apt-get install openjdk-17-jdk-headless; Fedora: dnf install "
@@ -25,7 +33,8 @@ def ensure(java_home: str | None, *, log: Path) -> None:
         SetUpError: in CI only: a jar cannot be fetched or is not the pinned one, pip failed, or there is no JDK.
     """
     with optional("Storm"):
-        STORM.ensure(log=log)
+        for jars in STORMS.values():
+            jars.ensure(log=log)
         require_java("Storm", java_home)
         if java_compiler() is None:
             raise SetUpError(f"there is no javac on this machine. {_GET_JDK}")

@@ -18,8 +18,10 @@ from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option
 from anchorbolt.cli.dead_letters import app as dead_letters_app
 from anchorbolt.cli.history import history, ui
+from anchorbolt.cli.migrate import EXIT_CODES
 from anchorbolt.cli.migrate import app as migrate_app
 from anchorbolt.cli.state import app as state_app
+from anchorbolt.cli.storm_conversion import convert
 from anchorbolt.cli.storm_state import storm_state
 
 app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
@@ -27,6 +29,7 @@ app.add_typer(state_app, name="state")
 app.add_typer(migrate_app, name="migrate")
 app.add_typer(dead_letters_app, name="dead-letters")
 migrate_app.command("storm-state")(storm_state)
+migrate_app.command("convert", epilog=EXIT_CODES)(convert)
 app.command("history")(history)
 app.command("ui")(ui)
 

@@ -21,6 +21,7 @@ import typer
 
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, Json, option, print_error, print_line, with_exit_code
+from anchorbolt.cli.storm_options import Enums, InTopology, KeyClass, Registered, ValueClass, storm_facts
 from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret, find_password
 from anchorbolt.errors import ConfigError
@@ -39,7 +40,7 @@ EXIT_CODES = (
     "was refused, or Redis failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
 )
 
-_with_exit_code = partial(
+with_result = partial(
     with_exit_code,
     interrupted="interrupted: steps that are not reported as done were not done; run the command again to finish",
     failed={"done": False},
@@ -151,7 +152,7 @@ def with_redis_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 @app.command("base64-to-binary", epilog=EXIT_CODES)
-@_with_exit_code
+@with_result
 @with_redis_options
 def base64_to_binary(
     redis: RedisOptions,
@@ -185,7 +186,7 @@ def base64_to_binary(
 
 
 @app.command(epilog=EXIT_CODES)
-@_with_exit_code
+@with_result
 @with_redis_options
 def undo(
     redis: RedisOptions,
@@ -197,17 +198,38 @@ def undo(
             help="Keep a namespace that has changed since as <namespace>_undone; by default it is refused.",
         ),
     ] = False,
+    registered: Registered = None,
+    key_class: KeyClass = None,
+    value_class: ValueClass = None,
+    enums: Enums = None,
+    in_topology: InTopology = None,
 ) -> int:
-    """Undo a migration: move <namespace>_old back to <namespace>. Stop the topology first."""
-    return _run(redis, namespace, tool.undo, keep_changed=keep_changed, dry_run=redis.dry_run)
+    """Undo a migration or conversion: move <namespace>_old back to <namespace>. Stop the topology first.
+
+    Give the options about classes that `convert` had.
+    """
+    facts = storm_facts(registered, key_class, value_class, enums, in_topology)
+    return _run(redis, namespace, tool.undo, keep_changed=keep_changed, facts=facts, dry_run=redis.dry_run)
 
 
 @app.command("discard-backup", epilog=EXIT_CODES)
-@_with_exit_code
+@with_result
 @with_redis_options
-def discard_backup(redis: RedisOptions, namespace: Namespaces) -> int:
-    """Remove <namespace>_old, if <namespace> is still exactly the result of the migration."""
-    return _run(redis, namespace, tool.discard_backup, dry_run=redis.dry_run)
+def discard_backup(
+    redis: RedisOptions,
+    namespace: Namespaces,
+    registered: Registered = None,
+    key_class: KeyClass = None,
+    value_class: ValueClass = None,
+    enums: Enums = None,
+    in_topology: InTopology = None,
+) -> int:
+    """Remove <namespace>_old, if <namespace> is still exactly the result of the migration or conversion.
+
+    Give the options about classes that `convert` had.
+    """
+    facts = storm_facts(registered, key_class, value_class, enums, in_topology)
+    return _run(redis, namespace, tool.discard_backup, facts=facts, dry_run=redis.dry_run)
 
 
 @app.command()
@@ -290,13 +312,13 @@ def _run(redis: RedisOptions, namespaces: list[str], command: Callable[..., tool
         with RedisHashes(redis.address()) as hashes, shown_progress() as progress:
             report = run(hashes, names, progress=progress)
     except tool.Interrupted as left:
-        _show(left.report, as_json=redis.as_json)
+        show_report(left.report, as_json=redis.as_json)
         raise
-    _show(report, as_json=redis.as_json)
+    show_report(report, as_json=redis.as_json)
     return exit_codes.DONE if report.error is None else exit_codes.exit_code(report.error, running=False)
 
 
-def _show(report: tool.Report, *, as_json: bool) -> None:
+def show_report(report: tool.Report, *, as_json: bool) -> None:
     if as_json:
         print_line(json.dumps(report.as_json(), indent=2))
     for warning in report.warnings:

@@ -7,6 +7,7 @@ from anchorbolt.errors import ConfigError
 from anchorbolt.storm.wrapper import Generation
 
 if TYPE_CHECKING:
+    from anchorbolt.migration_tools.storm_conversion.conversion import StormFacts
     from anchorbolt.migration_tools.storm_state import StormOptions
 
 Registered = Annotated[
@@ -48,6 +49,22 @@ def storm_options(
     classes = registered or []
     of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
     return StormOptions(of_keys, of_values, dict(map(_enum_constants, enums or ())), in_topology, storm)
+
+
+def storm_facts(
+    registered: list[str] | None,
+    key_class: str | None,
+    value_class: str | None,
+    enums: list[str] | None,
+    in_topology: bool | None,
+) -> "StormFacts":
+    """Return the values of these options for Storm 1, which has no topology.state.kryo.register, and for Storm 2."""
+    from anchorbolt.migration_tools.storm_conversion.conversion import StormFacts
+
+    of_storm_1, of_storm_2 = (
+        storm_options(classes, key_class, value_class, enums, in_topology, None) for classes in (None, registered)
+    )
+    return StormFacts(of_storm_1, of_storm_2)
 
 
 def _enum_constants(text: str) -> tuple[str, list[str]]:

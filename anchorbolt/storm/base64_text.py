@@ -26,6 +26,15 @@ def decode(text: bytes) -> bytes | None:
     return data if line == text or line == _on_one_line(text) else None
 
 
+def encode(data: bytes, *, in_lines: bool) -> bytes:
+    """Return the text of Storm 1.0 (in lines, with a line break after each full line) or 1.1 (on one line)."""
+    line = b2a_base64(data, newline=False)
+    if not in_lines or len(line) < _LINE:
+        return line
+    without_last, with_last = _in_lines(line, b"\n")
+    return without_last if len(line) % _LINE else with_last
+
+
 def looks_like_base64(text: bytes) -> bool:
     """Return whether a text has only characters of the standard or URL-safe alphabet and blanks."""
     return not text.translate(None, _TEXT_OF_A_RELATIVE)

@@ -12,6 +12,9 @@ is a byte array, the payload: the serialised value, a separate Kryo stream.
 Storm 1.0 and 1.1 keep Base64 text. All functions here expect bytes after Base64 decoding.
 """
 
+from __future__ import annotations
+
+import re
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -30,6 +33,20 @@ class Generation(Enum):
     def label(self) -> str:
         """For messages: "Storm 1.1"."""
         return f"Storm {self.value}"
+
+    @classmethod
+    def of_release(cls, release: str) -> Generation | None:
+        """Return the generation of a release, such as `2.8` or `1.2.4`; None if it is not from 1.0 to 2.8."""
+        found = re.fullmatch(r"([12])\.([0-9])(\.[0-9]+)?", release)
+        number = (found[1], found[2]) if found else ("0", "0")
+        if not ("1", "0") <= number <= ("1", "2") and not ("2", "0") <= number <= ("2", "8"):
+            return None
+        return next(each for each in reversed(cls) if tuple(each.value.split(".")) <= number)
+
+    @property
+    def writes_base64(self) -> bool:
+        """Whether these releases keep Base64 text in Redis."""
+        return self in (Generation.STORM_1_0, Generation.STORM_1_1)
 
 
 class Wrapped(NamedTuple):
@@ -84,6 +101,12 @@ def unwrap(value: bytes, generation: Generation | None = None) -> Wrapped | None
             if value[start:end] == _encoded(len(value) - end + 1):
                 return Wrapped(each, value[end:])
     return None
+
+
+def wrap(payload: bytes | None, generation: Generation) -> bytes:
+    """Wrap a serialised value as this generation does, or return its tombstone for None. Not for Storm 1.0."""
+    form = _FORMS[generation]
+    return form.tombstone if payload is None else form.before_length + _encoded(len(payload) + 1) + payload
 
 
 def wrap_for_storm_1_2(payload: bytes | None) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import invoke
 
 COMMANDS = ["", "run", "state", "state namespaces", "state get", "state scan", "state explain", "state ttl", "migrate"]
-COMMANDS += ["migrate base64-to-binary", "migrate undo", "migrate discard-backup", "migrate copy"]
+COMMANDS += ["migrate base64-to-binary", "migrate undo", "migrate discard-backup", "migrate copy", "migrate convert"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,4 +1,4 @@
-"""State as Storm 1.0 and 1.1 wrote it, made anew from docs/storm_bytes.md, without the tested code."""
+"""State as Storm wrote it, made anew from docs/storm_bytes.md, without the tested code."""
 
 import base64
 import textwrap
@@ -8,12 +8,15 @@ from tests.storm.kryo_encoder import Encoder
 B_PRESENT = b"\x01\x00com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
 C_PRESENT = b"\x01\x00org.apache.storm.shade.com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
 B_ABSENT = b"\x01\x00com.google.common.base.Absen\xf4\x01"
+E_PRESENT = b"\x0b\x01\x00[\xc2"
+E_ABSENT = b"\x0b\x00"
 C_ABSENT = b"\x01\x00org.apache.storm.shade.com.google.common.base.Absen\xf4\x01"
 
 Entries = dict[bytes, bytes]
 
 
 _KRYO_3 = Encoder(kryo_5=False)
+_KRYO_5 = Encoder(kryo_5=True)
 string = _KRYO_3.string
 
 
@@ -46,6 +49,14 @@ def storm_1_2(entries: Entries, deleted: tuple[bytes, ...] = ()) -> Entries:
     """What Storm 1.2 keeps for them."""
     present = {key: C_PRESENT + _KRYO_3.number(len(value) + 1) + value for key, value in entries.items()}
     return {**present, **dict.fromkeys(deleted, C_ABSENT)}
+
+
+def words_2_6(count: int, first: int = 0, deleted: tuple[str, ...] = ()) -> Entries:
+    """The words of `words` and their counts, and tombstones, as Storm 2.6 keeps them."""
+    payloads = {f"word-{number}": b"\x02" + _KRYO_5.signed(number) for number in range(first, first + count)}
+    present = {word: E_PRESENT + _KRYO_5.number(len(value) + 1) + value for word, value in payloads.items()}
+    entries = {**present, **dict.fromkeys(deleted, E_ABSENT)}
+    return {_KRYO_5.string(word): value for word, value in entries.items()}
 
 
 def plain(entries: Entries) -> Entries:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from anchorbolt.errors import SerializationError
 from anchorbolt.storm.kryo import StormDecoder
-from anchorbolt.storm.kryo.object_reader import ByteReader
+from anchorbolt.storm.kryo.byte_streams import ByteReader
 from anchorbolt.storm.kryo.values import JavaScalar
 from anchorbolt.storm.wrapper import Generation
 from tests.storm.kryo_encoder import Encoder

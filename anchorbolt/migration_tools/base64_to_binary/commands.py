@@ -1,11 +1,10 @@
 """The commands of the migration as plain functions. Each works on a list of namespaces and returns a report."""
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.errors import AnchorboltError, StateError, StateUnavailable
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.base64_to_binary.backups import Backups
 from anchorbolt.migration_tools.base64_to_binary.conversion import (
@@ -15,14 +14,10 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import (
     Report,
     Wrapper,
 )
+from anchorbolt.migration_tools.base64_to_binary.names import left_out, ours, remove_leftovers, wanted
 from anchorbolt.migration_tools.base64_to_binary.namespace_migration import Migration
-from anchorbolt.migration_tools.base64_to_binary.watched_namespace import (
-    OURS,
-    backup_of,
-    checkpoint_spouts_among,
-    hashes_of,
-    suffix_of,
-)
+from anchorbolt.migration_tools.base64_to_binary.watched_namespace import checkpoint_spouts_among
+from anchorbolt.migration_tools.storm_conversion.conversion import NO_FACTS, StormFacts
 from anchorbolt.state_backends.redis.storm_hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content
 
@@ -63,18 +58,18 @@ def migrate(
         Interrupted: Ctrl-C; it has the report so far.
     """
     options = options or MigrationOptions()
-    found = _ours(hashes)
+    found = ours(hashes)
     spouts = checkpoint_spouts_among(found)
-    wanted = _wanted(namespaces, spouts if include_checkpoint_spout else [])
+    named = wanted(namespaces, spouts if include_checkpoint_spout else [])
     hashes.refuse_eviction()  # a copy of the state may fill the server
     if not options.dry_run:
-        _remove_leftovers(hashes, wanted, found)
+        remove_leftovers(hashes, named, found)
 
     def one(namespace: bytes) -> NamespaceResult:
         with Migration(hashes, namespace, options, progress or Progress()) as migration:
             return migration.run()
 
-    return _each(wanted, one, Report((), _left_out(found, wanted, _NOT_MIGRATED), options.dry_run))
+    return _each(named, one, Report((), left_out(found, named, _NOT_MIGRATED), options.dry_run))
 
 
 def verify(
@@ -101,6 +96,7 @@ def undo(
     *,
     include_checkpoint_spout: bool = False,
     keep_changed: bool = False,
+    facts: StormFacts = NO_FACTS,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Report:
@@ -108,11 +104,12 @@ def undo(
 
     With `include_checkpoint_spout`, also undo the namespaces of checkpoint spouts that have a backup. With
     `keep_changed`, keep a hash that is not the conversion of its backup as `<ns>_undone`, instead of refusing. With
-    `dry_run`, do everything except writing. The other arguments and the errors are those of `migrate`.
+    `dry_run`, do everything except writing. `facts` are those of the conversion to another Storm's format. The other
+    arguments and the errors are those of `migrate`.
     """
     named = (namespaces, include_checkpoint_spout, progress)
     undone = partial(Backups.undo, keep_changed=keep_changed)
-    return _on_backups(hashes, *named, undone, dry_run=dry_run, is_undo=True)
+    return _on_backups(hashes, *named, undone, facts=facts, dry_run=dry_run, is_undo=True)
 
 
 def discard_backup(
@@ -120,12 +117,13 @@ def discard_backup(
     namespaces: Sequence[bytes],
     *,
     include_checkpoint_spout: bool = False,
+    facts: StormFacts = NO_FACTS,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Report:
     """Delete `<ns>_old` if `<ns>` is still its conversion. The arguments and errors are those of `undo`."""
     named = (namespaces, include_checkpoint_spout, progress)
-    return _on_backups(hashes, *named, Backups.discard, dry_run=dry_run)
+    return _on_backups(hashes, *named, Backups.discard, facts=facts, dry_run=dry_run)
 
 
 def _on_backups(
@@ -136,61 +134,21 @@ def _on_backups(
     act: Callable[[Backups], NamespaceResult],
     *,
     content: Content | None = None,
+    facts: StormFacts = NO_FACTS,
     dry_run: bool = False,
     is_undo: bool = False,
 ) -> Report:
-    found = _ours(hashes)
+    found = ours(hashes)
     of = {key.removesuffix(b"_old") for key in found if key.endswith(b"_old")}
-    wanted = _wanted(namespaces, checkpoint_spouts_among(of) if include_checkpoint_spout else [])
+    named = wanted(namespaces, checkpoint_spouts_among(of) if include_checkpoint_spout else [])
     if is_undo and not dry_run:
-        _remove_leftovers(hashes, wanted, found)
+        remove_leftovers(hashes, named, found)
 
     def one(namespace: bytes) -> NamespaceResult:
-        with Backups(hashes, namespace, progress or Progress(), content, dry_run=dry_run) as backups:
+        with Backups(hashes, namespace, progress or Progress(), content, facts, dry_run=dry_run) as backups:
             return act(backups)
 
-    return _each(wanted, one, Report((), () if is_undo else _left_out(found, wanted, _NOT_COMPARED), dry_run))
-
-
-def _ours(hashes: RedisHashes) -> list[bytes]:
-    """Return the keys of checkpoint spouts, their backups, and the temporary hashes of migrations."""
-    return [key for key in hashes.keys(OURS) if suffix_of(key) or checkpoint_spouts_among([key.removesuffix(b"_old")])]
-
-
-def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]:
-    for namespace in namespaces:
-        whole = namespace.removesuffix(b"$prepare").removesuffix(b"$txid")
-        if whole != namespace:
-            raise ConfigError(
-                f"{os.fsdecode(namespace)!r} is a single hash of a namespace: name the namespace, "
-                f"{os.fsdecode(whole)!r}",
-                key="--namespace",
-            )
-        if not namespace:
-            raise ConfigError("a namespace has a name: give it to --namespace", key="--namespace")
-    if not namespaces and not spouts:
-        raise ConfigError("name the namespaces: -n <component>-<task>, as often as needed", key="--namespace")
-    return list(dict.fromkeys([*namespaces, *spouts]))
-
-
-def _left_out(found: Sequence[bytes], wanted: Sequence[bytes], advice: str) -> tuple[str, ...]:
-    """Return a warning that names the checkpoint spouts' namespaces that are not in `wanted`, if there are any."""
-    left_out = [shown(spout) for spout in checkpoint_spouts_among(found) if spout not in wanted]
-    if not left_out:
-        return ()
-    are = "is a namespace" if len(left_out) == 1 else "are namespaces"
-    return (f"{', '.join(left_out)} {are} of a checkpoint spout, and {advice}",)
-
-
-def _remove_leftovers(hashes: RedisHashes, namespaces: Sequence[bytes], found: Iterable[bytes]) -> None:
-    """Remove the temporary hashes of these namespaces that killed runs left behind."""
-    ours = [key for namespace in namespaces for key in hashes_of(namespace)]
-    for key in found:
-        suffix = suffix_of(key)
-        if suffix and any(
-            key in (hashes.sibling(each, suffix), hashes.sibling(backup_of(each), suffix)) for each in ours
-        ):
-            hashes.remove([key])
+    return _each(named, one, Report((), () if is_undo else left_out(found, named, _NOT_COMPARED), dry_run))
 
 
 def _each(namespaces: Sequence[bytes], one: Callable[[bytes], NamespaceResult], report: Report) -> Report:

@@ -23,6 +23,7 @@ class Action(Enum):
     CONVERTED = "converted"
     WOULD_CONVERT = "would be converted"
     LEFT_BINARY = "binary already, left alone"
+    LEFT_AS_IS = "in this format already, left alone"
     CONVERTED_BEFORE = "converted by an earlier run, left alone"
     SAME = "equal to the conversion of its backup"
     DIFFERENT = "differs from the conversion of its backup"
@@ -41,7 +42,8 @@ class HashResult:
         key: The name of the hash in Redis.
         action: What the command did, or would do.
         entries: The number of entries.
-        content: The format before the command: `storm-1.0`, `storm-1.1` or `binary`; None if it was not recognised.
+        content: The format before the command: `storm-1.0`, `storm-1.1` or `binary`, for a conversion to another Storm
+            the first release with it; None if it was not recognised.
         kept_as: The name of the hash that keeps the earlier data, or None.
         note: A sentence for the user, or an empty string.
     """

@@ -1,24 +1,11 @@
-"""Migrates one namespace: converts each hash into a temporary one, then swaps them and keeps the source as a backup.
-
-The source does not change before the swap. A connection that watches the hash reads it; each page that is written to
-the temporary hash is read back and compared, and at the end the entries are counted. Then:
-
-- On a single server, and in a cluster if the namespace has a hash tag, one transaction swaps both hashes: it renames
-  `<ns>` to `<ns>_old`, and the temporary hash to `<ns>`.
-- In a cluster without a hash tag the backup is a copy, written under a temporary name, read back, and then renamed to
-  `<ns>_old`. One transaction for each hash then renames the temporary hash to `<ns>`; if the second transaction fails,
-  the first is undone. A run that is killed in between leaves a backup that equals its hash; the next run finishes it.
-
-A transaction fails if a key that it depends on has changed since it was first read. Rejected: locks, which a killed run
-leaves behind; scripts, which stall the server; DUMP and RESTORE, which fail on large hashes.
-"""
+"""Migrates one namespace from Base64 to binary: decides for each hash whether and how to convert it."""
 
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 
 from anchorbolt.migration_tools import Progress
-from anchorbolt.migration_tools.base64_to_binary.backups import compare
+from anchorbolt.migration_tools.base64_to_binary.comparison import compare
 from anchorbolt.migration_tools.base64_to_binary.conversion import (
     Action,
     Conversion,
@@ -28,67 +15,35 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import (
     Unfit,
     Wrapper,
 )
-from anchorbolt.migration_tools.base64_to_binary.watched_namespace import (
-    DROPPED,
-    STOP_FIRST,
-    WatchedNamespace,
-    backup_of,
-    pages_of,
-    txid_of,
-)
-from anchorbolt.state_backends.redis.storm_hashes import HashConnection, RedisHashes, shown
+from anchorbolt.migration_tools.base64_to_binary.swapping import SwappedNamespaces
+from anchorbolt.migration_tools.base64_to_binary.watched_namespace import backup_of, pages_of
+from anchorbolt.state_backends.redis.storm_hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content, Recognition, Verdict
 
 
-class Migration(WatchedNamespace):
+class Migration(SwappedNamespaces):
     """The migration of one namespace."""
 
     def __init__(self, hashes: RedisHashes, namespace: bytes, options: MigrationOptions, progress: Progress) -> None:
-        super().__init__(hashes, namespace, progress, options.content, dry_run=options.dry_run)
+        super().__init__(hashes, [namespace], progress, options.content, dry_run=options.dry_run)
         self._wrapper = options.wrapper
-        self._ready: dict[bytes, int] = {}  # the number of entries of each hash that can be swapped
-        self._backed_up: set[bytes] = set()  # hashes with a backup by an earlier run
 
     def run(self) -> NamespaceResult:
         """Migrate all hashes. Raise `StateError` if one is refused; then nothing has been changed."""
         present = self._present()
         if self._content is Content.BINARY:
             return self.result(self._left_alone(key, Verdict(Content.BINARY)) for key in present)
-        # Watch also missing keys: a topology writes to all of them.
-        for key in self.keys:
-            self.on(key)
-            self.on(backup_of(key))
-        txids = self._txids()
-        if self.together:
-            self.on(self._namespace).watch(txid_of(self._namespace))
-        results = [self._convert(key) for key in present]
-        # If each key has its own connection, no transaction can depend on the transaction ids.
-        if self._txids() != txids:
-            raise self.changed(txid_of(self._namespace))
-        self._swap()
-        return self.result(results)
-
-    def _txids(self) -> list[bytes | None]:
-        return self._hashes.fields(txid_of(self._namespace), [b"commit", b"prepare"])
+        return self.result(self.replaced(present, self._convert))
 
     def _present(self) -> list[bytes]:
         """Return the hashes of the namespace that exist. Refuse a namespace without any and keys of another type."""
-        of = self._namespace.removesuffix(b"_old")
-        if of not in (self._namespace, b"") and self._hashes.types([of])[of] != "none":
-            raise self.refusal(
-                f"{shown(self._namespace)} is the backup of {shown(of)}, and stays as it is: name only {shown(of)}"
-            )
         types = self.types()
+        self.check_named(self._namespace, types)
         lost = [key for key in self.keys if types[key] == "none" and types[backup_of(key)] != "none"]
         if lost and not self._may_be_committed(lost, types):
             raise self.refusal(
                 f"{shown(lost[0])} is not there, but {shown(backup_of(lost[0]))} is: a migration by another tool, "
                 "such as Storm's own, did not finish. Put it back with `anchorbolt migrate undo`, and migrate again"
-            )
-        if all(types[key] == "none" for key in (*self.keys, txid_of(self._namespace))):
-            raise self.refusal(
-                f"{self._hashes.address} has no namespace {shown(self._namespace)}: check its name, which Storm makes "
-                "as <component>-<task>, and the number of the database"
             )
         return [key for key in self.keys if types[key] != "none"]
 
@@ -101,24 +56,18 @@ class Migration(WatchedNamespace):
     def _convert(self, key: bytes) -> HashResult:
         """Convert a hash into a temporary hash, unless there is nothing to convert."""
         backup = backup_of(key)
-        has_backup = self.on(backup).exists(backup)
-        self.check_stay(key, backup)
-        if has_backup:
-            self._backed_up.add(key)
+        if self.has_backup(key):
             done = self._done_before(key, backup)
             if done is not None:
                 return done
         conversion = Conversion(self._wrapper, self._content)
         try:
-            entries = self.fill(key, key, f"converting {shown(key)}", conversion.page)
+            entries = self.converted(key, conversion.page)
             conversion.finish()
         except Unfit as unfit:
             return self._without_conversion(key, unfit)
         assert conversion.content is not None
-        if not self._dry_run:
-            self._ready[key] = entries
-            if not (self.together or has_backup):
-                self.copied(key, backup)
+        self.is_ready(key, entries)
         action = Action.WOULD_CONVERT if self._dry_run else Action.CONVERTED
         return HashResult(shown(key), action, entries, conversion.content.value, kept_as=shown(backup))
 
@@ -143,52 +92,6 @@ class Migration(WatchedNamespace):
             "of other data, and is not overwritten. Put it back with `anchorbolt migrate undo --keep-changed`, or, "
             f"if nobody needs it, remove it with `redis-cli UNLINK '{shown(backup)}'`; then migrate again"
         )
-
-    def _swap(self) -> None:
-        """Rename all temporary hashes to their final names, if nothing has changed."""
-        copied = [] if self.together else [key for key in self._ready if key not in self._backed_up]
-        for key in copied:
-            self._publish(key)
-        swapped: list[bytes] = []
-        for keys in self.groups(list(self._ready)):
-            connection = self.on(keys[0])
-            commands = [command for key in keys for command in self._swap_commands(key, connection)]
-            if not connection.transaction(commands):
-                for key in swapped:
-                    self._swap_back(key)
-                # These backups copy outdated data. After any other error they stay: the swap may have happened.
-                self._hashes.remove(list(map(backup_of, copied)))
-                raise self.changed(*keys)
-            swapped += keys
-
-    def _swap_back(self, key: bytes) -> None:
-        """Undo the swap of one hash in a cluster after the next hash's transaction failed."""
-        with self._hashes.connection(key) as connection:
-            connection.watch(key)
-            is_ours = connection.length(key) == self._ready[key]
-            commands = [("RENAME", key, self.temporary_of(key)), ("RENAME", self.temporary_of(key, DROPPED), key)]
-            if not (is_ours and connection.transaction(commands)):
-                raise self.refusal(
-                    f"{shown(key)} was written to right after it had been converted, and before the rest of its "
-                    f"namespace was. {STOP_FIRST}"
-                )
-
-    def _publish(self, key: bytes) -> None:
-        """Rename the copy of a hash to the name of its backup."""
-        backup = backup_of(key)
-        self.watch_temporary(backup, self._ready[key], self.on(backup))
-        if not self.on(backup).transaction([("RENAMENX", self.temporary_of(backup), backup)]):
-            raise self.changed(backup)
-
-    def _swap_commands(self, key: bytes, connection: HashConnection) -> list[tuple[bytes | str, ...]]:
-        self.watch_temporary(key, self._ready[key], connection)
-        put = ("RENAME", self.temporary_of(key), key)
-        if self.together and key not in self._backed_up:
-            return [("RENAMENX", key, backup_of(key)), put]
-        # RENAME onto a large hash blocks the server while it deletes the hash. So rename it, then UNLINK it.
-        dropped = self.temporary_of(key, DROPPED)
-        self.temporary.append(dropped)
-        return [("RENAME", key, dropped), put]
 
     def _without_conversion(self, key: bytes, unfit: Unfit) -> HashResult:
         """Keep a hash that cannot be converted because it is binary. Refuse any other hash."""

@@ -1,4 +1,4 @@
-"""One namespace of Storm's during a command: its keys in Redis, the connections that watch them, and their copies."""
+"""Namespaces of Storm's during a command: their keys in Redis, the connections that watch them, and their copies."""
 
 import contextlib
 import re
@@ -57,22 +57,29 @@ class WatchedNamespace(ExitStack):
     """A context manager. Its end closes the connections, which ends the watches, and removes the temporary hashes.
 
     If one transaction can hold all hashes and backups (`together`), one connection watches all of them. Otherwise each
-    key has its own connection.
+    key has its own connection. Messages name the first of the namespaces; most commands have only one.
 
     `content` is the format of the Base64 text; None to recognise it.
     """
 
     def __init__(
-        self, hashes: RedisHashes, namespace: bytes, progress: Progress, content: Content | None, *, dry_run: bool
+        self,
+        hashes: RedisHashes,
+        namespaces: Sequence[bytes],
+        progress: Progress,
+        content: Content | None,
+        *,
+        dry_run: bool,
     ) -> None:
         super().__init__()
-        self.keys = hashes_of(namespace)
+        self.keys = [key for namespace in namespaces for key in hashes_of(namespace)]
         self.together = hashes.together([*self.keys, *map(backup_of, self.keys)])
         self.suffix = new_suffix()
         self.temporary: list[bytes] = []
         self.done: list[str] = []  # the transactions so far: in a cluster each hash may have its own
         self._hashes = hashes
-        self._namespace = namespace
+        self._namespaces = namespaces
+        self._namespace = namespaces[0]
         self._progress = progress
         self._content = content
         self._dry_run = dry_run
@@ -82,7 +89,7 @@ class WatchedNamespace(ExitStack):
 
     def types(self) -> Mapping[bytes, str]:
         """Return the types of hashes, backups and transaction ids: `hash` or `none`. Refuse keys of another type."""
-        types = self._hashes.types([*self.keys, *map(backup_of, self.keys), txid_of(self._namespace)])
+        types = self._hashes.types([*self.keys, *map(backup_of, self.keys), *map(txid_of, self._namespaces)])
         for key, kind in types.items():
             if kind not in ("none", "hash"):
                 raise self.refusal(
@@ -93,7 +100,7 @@ class WatchedNamespace(ExitStack):
 
     def on(self, key: bytes) -> HashConnection:
         """Return the connection that watches a hash or a backup; start to watch the key if necessary."""
-        place = self._namespace if self.together else key
+        place = self.keys[0] if self.together else key
         if place not in self._connections:
             self._connections[place] = self.enter_context(self._hashes.connection(place))
         if key not in self._watched:

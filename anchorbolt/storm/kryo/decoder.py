@@ -4,16 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
-from anchorbolt.storm.kryo.kinds import ENUMS, kind_named
+from anchorbolt.storm.kryo.layouts import layout_of, places_of
 from anchorbolt.storm.kryo.object_reader import Layout, ObjectReader
 from anchorbolt.storm.kryo.values import JavaValue, Tombstone
 from anchorbolt.storm.wrapper import Generation, unwrap
-
-_BOXED = "Integer String Float Boolean Byte Character Short Long Double"  # in the order of their ids
-_KRYO = tuple(f"java.lang.{name}" for name in _BOXED.split())
-_OPTIONAL = "java.util.Optional"
-_TUPLE = "org.apache.storm.tuple.TupleImpl"
-STORM_2 = (Generation.STORM_2_0, Generation.STORM_2_6)
 
 
 class _Outcome(NamedTuple):
@@ -55,9 +49,10 @@ class StormDecoder:
                 created itself. None finds out from the bytes, and refuses bytes that have a meaning in both.
         """
         known = {name: tuple(constants) for name, constants in (enums or {}).items()}
-        places = (True, False) if generation in STORM_2 and in_topology is None else (bool(in_topology),)
         self._generation = generation
-        self._layouts = [_layout(generation, registered, known, in_topology=place) for place in places]
+        self._layouts = [
+            layout_of(generation, registered, known, in_topology=place) for place in places_of(generation, in_topology)
+        ]
 
     def decode_key(self, data: bytes) -> JavaValue:
         """Decode a key: a field of Storm's hash, after Base64 decoding.
@@ -135,23 +130,3 @@ def _result(outcomes: Sequence[_Outcome]) -> JavaValue:
             "ways. Name the right one (in_topology)"
         )
     raise (unsupported or errors)[0]
-
-
-def _layout(
-    generation: Generation, registered: Sequence[str], enums: Mapping[str, Sequence[str]], *, in_topology: bool
-) -> Layout:
-    """Return the layout of one serializer's streams. `in_topology` matters only for Storm 2.
-
-    Kryo gives its own classes the ids 0 to 8 (in Kryo 3 and 4, 9 is void). The classes that Storm registers follow.
-    Storm 1 registers the configured classes, in their order; Storm 2 sorts these and java.util.Optional by name, and in
-    a topology puts Storm's TupleImpl before them. A class with an id gets no second id, so registering String or Long,
-    as Storm's documentation does, changes nothing.
-    """
-    kryo_5 = generation is Generation.STORM_2_6
-    own: list[str] = list(registered)
-    if generation in STORM_2:
-        own = sorted({*own, _OPTIONAL}, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
-        own = [_TUPLE, *own] if in_topology else own
-    new = [name for name in dict.fromkeys(own) if name not in _KRYO]
-    kryo: tuple[str | None, ...] = _KRYO if kryo_5 else (*_KRYO, None)
-    return Layout(kryo_5, (*kryo, *new), len(kryo), kind_named, {**ENUMS, **enums})

@@ -4,151 +4,36 @@ Kryo 3 and 4 put a marker before each object that is not a boxed primitive: 0 fo
 the n-th object of this stream. Kryo 5, as Storm configures it, has no references: it writes an object as often as it
 occurs. Before an object that may be null it writes a byte 0 or 1, unless the class has its own form of null.
 
-The bytes are read strictly: bytes that Kryo would read but never writes are refused, such as a number or a character in
-more bytes than it needs. No count or length is trusted: memory is allocated only for bytes that exist. Two limits
-protect against hostile bytes: the depth of nested objects (64), and the number of objects after each reference is
-expanded.
+No count is trusted: memory is allocated only for bytes that exist. Two limits protect against hostile bytes: the
+depth of nested objects (64), and the number of objects after each reference is expanded.
 """
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from functools import cached_property
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
-from anchorbolt.errors import SerializationError, UnsupportedJavaClass
-from anchorbolt.storm.kryo.values import CYCLE, NULL, JavaValue
+from anchorbolt.errors import UnsupportedJavaClass
+from anchorbolt.storm.kryo.byte_streams import ByteReader
+from anchorbolt.storm.kryo.values import NULL, JavaScalar, JavaValue, is_constant
 
-_LAST_OF_ASCII = re.compile(rb"[\x80-\xff]")
 MAX_DEPTH = 64  # of nested objects
 _MORE_OBJECTS_THAN_BYTES = 100_000
 _LONGEST_NAME = 300
 
 
-class ByteReader:
-    """Reads bytes from the front. Each method raises `SerializationError` for bytes that Kryo does not write."""
-
-    def __init__(self, data: bytes, *, little_endian: bool) -> None:
-        """Numbers of fixed size are little-endian in Kryo 5, and big-endian before."""
-        self.position = 0
-        self._data = data
-        self._little_endian = little_endian
-
-    @property
-    def remaining(self) -> int:
-        return len(self._data) - self.position
-
-    def fail(self, problem: str) -> NoReturn:
-        raise SerializationError(
-            f"cannot decode {len(self._data)} bytes as Storm's Kryo: {problem}, at byte {self.position}"
-        )
-
-    def byte(self) -> int:
-        if self.position >= len(self._data):
-            self.fail("they end too early")
-        self.position += 1
-        return self._data[self.position - 1]
-
-    def take(self, count: int) -> bytes:
-        if count > self.remaining:
-            self.fail(f"{count} bytes should follow, and {self.remaining} do")
-        self.position += count
-        return self._data[self.position - count : self.position]
-
-    def boolean(self) -> bool:
-        byte = self.byte()
-        if byte > 1:
-            self.fail(f"{byte} where 0 or 1 should be")
-        return byte == 1
-
-    def unsigned(self) -> int:
-        """Read a number of 32 bits in one to five bytes."""
-        return self._rest_of_unsigned(self.byte(), 7)
-
-    def signed(self) -> int:
-        """Read a number of 32 bits with its sign in the lowest bit."""
-        number = self.unsigned()
-        return number >> 1 ^ -(number & 1)
-
-    def flagged(self) -> tuple[bool, int]:
-        """Read a flag and a number of 32 bits, which share their first byte."""
-        first = self.byte()
-        number = first & 0x3F
-        if first & 0x40:
-            number |= self._rest_of_unsigned(0x80, 6)
-        return first >= 0x80, number
-
-    def unsigned_long(self) -> int:
-        """Read a number of 64 bits in one to nine bytes; the ninth holds eight bits, the others seven."""
-        number, shift, byte = 0, 0, 0x80
-        while byte >= 0x80 and shift <= 56:
-            byte = self.byte()
-            number |= (byte if shift == 56 else byte & 0x7F) << shift
-            shift += 7
-        if not byte and shift > 7:
-            self.fail("a number in more bytes than it needs")
-        return number
-
-    def signed_long(self) -> int:
-        """Read a number of 64 bits with its sign in the lowest bit."""
-        number = self.unsigned_long()
-        return number >> 1 ^ -(number & 1)
-
-    def fixed(self, size: int, *, signed: bool = False) -> int:
-        """Read a number of `size` bytes."""
-        return int.from_bytes(self.take(size), "little" if self._little_endian else "big", signed=signed)
-
-    def string(self) -> str | None:
-        """Read a string; None is null. It may hold lone surrogates."""
-        if not self.remaining:
-            self.fail("they end too early")
-        if self._data[self.position] < 0x80:
-            return self._ascii()
-        _, length = self.flagged()
-        return None if length == 0 else self._units(length - 1)
-
-    def _rest_of_unsigned(self, byte: int, shift: int) -> int:
-        """Read the rest of a number after its first `shift` bits."""
-        number = byte & 0x7F
-        while byte >= 0x80:
-            byte = self.byte()
-            number |= (byte & 0x7F) << shift
-            if not byte:
-                self.fail("a number in more bytes than it needs")
-            if number >> 32 or shift > 28:
-                self.fail("a number of more than 32 bits")
-            shift += 7
-        return number
-
-    def _ascii(self) -> str:
-        last = _LAST_OF_ASCII.search(self._data, self.position)
-        if last is None:
-            self.fail("a string that does not end")
-        text = self.take(last.end() - self.position)
-        return (text[:-1] + bytes([text[-1] & 0x7F])).decode("ascii")
-
-    def _units(self, count: int) -> str:
-        """Read `count` units of UTF-16. Kryo writes each unit by itself, as one to three bytes."""
-        if count > self.remaining:
-            self.fail(f"a string of {count} characters should follow, and {self.remaining} bytes do")
-        start = end = self.position
-        if self._data[start : start + count].isascii():
-            return self.take(count).decode("ascii")
-        for _ in range(count):
-            first = self._data[end] if end < len(self._data) else 0
-            end += 1 if first < 0x80 else 2 if first < 0xE0 else 3
-        try:
-            units = self.take(end - start).decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            self.fail("a string with bytes that are no characters")
-        if len(units) != count:
-            self.fail("a string with a character that is not of UTF-16")
-        # Joins each pair of surrogates into one character.
-        return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
 Reader: TypeAlias = "Callable[[ObjectReader, str], JavaValue | None]"
+Writer: TypeAlias = "Callable[[Any, Any], None]"  # gets an `ObjectWriter` and a value
+
+
+class ReadWrite(NamedTuple):
+    """How the data of an object are read and written."""
+
+    read: Reader
+    write: Writer
 
 
 @dataclass(frozen=True)
@@ -157,6 +42,7 @@ class Kind:
 
     class_name: str
     read: Reader  # reads the bytes after class and marker; returns None if they say null
+    write: Writer  # writes them; never called for null
     boxed: bool = False  # a boxed primitive, which never has a marker
     has_null: bool = False  # in Kryo 5 the class writes null itself, so no byte 0 or 1 precedes it
     final: bool = False  # no class extends it, so its arrays do not name the classes of the elements
@@ -171,6 +57,11 @@ class Layout:
     own_ids: int  # the first id that is not Kryo's own
     kind_named: Callable[[str, Layout], Kind | None]  # returns None for an unknown class
     enums: Mapping[str, Sequence[str]]  # constants by class
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The id of each class that has one."""
+        return {name: number for number, name in enumerate(self.ids) if name is not None}
 
 
 @dataclass
@@ -194,6 +85,8 @@ class ObjectReader:
         self._names: list[str] = []
         self._kinds: dict[str, Kind] = {}
         self._objects: list[_Seen] = []
+        self._open: list[int] = []  # the objects that are being read, as indexes of `_objects`
+        self._constants: dict[JavaValue, JavaValue] = {}
         self._depth = 0
         self._reached = 0  # the depth of the deepest object inside the current one
         self._count = 0
@@ -290,10 +183,12 @@ class ObjectReader:
         if marker != 1:
             return self._referred(marker - 2, kind)
         seen = _Seen(kind.class_name)
+        self._open.append(len(self._objects))
         self._objects.append(seen)
         before, outside = self._count, self._reached
         self._reached = self._depth
         value = self.content(kind)
+        self._open.pop()
         seen.value, seen.count, seen.height = value, self._count - before, self._reached - self._depth
         self._reached = max(self._reached, outside)
         return value
@@ -305,7 +200,7 @@ class ObjectReader:
         if seen.class_name != kind.class_name:
             self.bytes.fail(f"a reference to an object of another class than {kind.class_name[:_LONGEST_NAME]!r}")
         if seen.value is None:
-            return CYCLE
+            return JavaScalar("cycle", len(self._open) - 1 - bisect_left(self._open, index))
         self.counted(seen.count)
         self._reach(self._depth + seen.height)
         return seen.value
@@ -317,7 +212,10 @@ class ObjectReader:
 
     def _unmarked(self, kind: Kind, nullable: bool) -> JavaValue:
         if not nullable:
-            return self.content(kind)
-        if kind.has_null:
-            return kind.read(self, kind.class_name) or NULL
-        return self.content(kind) if self.bytes.boolean() else NULL
+            value = self.content(kind)
+        elif kind.has_null:
+            value = kind.read(self, kind.class_name) or NULL
+        else:
+            value = self.content(kind) if self.bytes.boolean() else NULL
+        # Kryo 5 does not say what was one object. Constants were.
+        return self._constants.setdefault(value, value) if is_constant(value) else value

@@ -1,7 +1,8 @@
 """The values that Storm stored, as immutable objects that keep all information of the bytes.
 
 Each value has a typed form for JSON (docs/storm_bytes.md) and a short text for people. Kryo writes an object once and
-refers to it later: such an object is one Python object, and appears in the JSON form as often as it occurs.
+refers to it later: such an object is one Python object, and appears in the JSON form as often as it occurs. So compare
+objects by `is` to find out what was shared.
 """
 
 import base64
@@ -11,7 +12,7 @@ import struct
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from ctypes import c_double, c_float
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -52,7 +53,9 @@ class JavaScalar(JavaValue):
     """A value without inner values; `tag` is `t` of the JSON form and sets the meaning of the other fields."""
 
     tag: str
-    value: Any = None  # a char's code, a float's or double's IEEE 754 bits, an enum constant's name if known
+    # A char's code, a float's or double's IEEE 754 bits, an enum constant's name if known. Of a cycle: how many objects
+    # that contain it are inside the collection that it stands for.
+    value: Any = None
     class_name: str = ""  # of strings, enum constants and objects
     detail: Any = None  # a BigDecimal's scale, an enum constant's ordinal, a checkpoint's state
 
@@ -73,7 +76,6 @@ class Tombstone(JavaScalar):
 
 
 NULL = JavaScalar("null")
-CYCLE = JavaScalar("cycle")  # in place of a collection that contains itself
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class JavaCollection(JavaValue):
     kind: str  # list (also of queues), set, array, map or optional
     class_name: str  # in Java's notation: also `[I` or `[Ljava.lang.String;`
     items: tuple[JavaValue, ...]  # in a map keys and values alternate
+    # The comparator of a sorted collection, or the class that an EnumSet names. Only some releases of Kryo keep it.
+    detail: Any = field(default=None, compare=False)
 
     def to_json(self) -> dict[str, Any]:
         items: list[Any] = [item.to_json() for item in self.items]
@@ -100,6 +104,13 @@ class JavaCollection(JavaValue):
                 yield ": " if self.kind == "map" and number % 2 else ", "
             yield from item.fragments()
         yield end
+
+
+def is_constant(value: JavaValue) -> bool:
+    """Return whether Java has only one object that is equal to this one: an enum constant, an empty list of Java's."""
+    if isinstance(value, JavaCollection):
+        return value.class_name.startswith("java.util.Collections$Empty")
+    return isinstance(value, JavaScalar) and value.tag in ("enum", "object")
 
 
 def _string_content(scalar: JavaScalar) -> dict[str, Any]:

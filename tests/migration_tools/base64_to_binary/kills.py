@@ -1,6 +1,7 @@
 """The campaign: kills a migration with SIGKILL at random moments, runs it again, and checks all data and backups.
 
     python -m tests.migration_tools.base64_to_binary.kills --kills 100 --entries 100000
+    python -m tests.migration_tools.base64_to_binary.kills --kills 100 --entries 50000 --tool convert
 
 Every second kill is on a Redis Cluster. A failure prints the seed of its moment.
 """
@@ -15,10 +16,10 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.migration_tools.base64_to_binary.conftest import Store, close, cluster_store, server_store
-from tests.migration_tools.storm_data import Entries, storm_1_1, storm_1_2, words
+from tests.migration_tools.storm_data import Entries, storm_1_1, storm_1_2, words, words_2_6
 from tests.servers.redis_cluster import RedisCluster
 from tests.servers.redis_server import RedisServer
 
@@ -27,28 +28,63 @@ NS = "words-1"
 # The command, which first prints a line when its imports are done, so that no kill hits the imports.
 _PROGRAM = """
 import sys
-from anchorbolt.cli.migrate import app
+from anchorbolt.cli.main import app
 import anchorbolt.cli.work_progress, anchorbolt.migration_tools.base64_to_binary.commands
+import anchorbolt.migration_tools.storm_conversion.commands
 sys.stdout.write("ready\\n"); sys.stdout.flush()
 app()
 """
 
 
-class Victim:
-    """A namespace with both hashes, and a command that migrates it."""
+class Tool(NamedTuple):
+    """A command, and the hashes that it converts."""
 
-    def __init__(self, store: Store, entries: int, arguments: list[str]) -> None:
+    arguments: list[str]
+    source: dict[str, Entries]
+    converted: dict[str, Entries]
+
+
+def base64_to_binary(entries: int) -> Tool:
+    """A namespace with both hashes."""
+    gone = (b"\x03\x01gon\xe5",)
+    prepared = words(entries // 10, first=entries)
+    return Tool(
+        ["base64-to-binary", "-n", NS],
+        {NS: storm_1_1(words(entries), deleted=gone), f"{NS}$prepare": storm_1_1(prepared)},
+        {NS: storm_1_2(words(entries), deleted=gone), f"{NS}$prepare": storm_1_2(prepared)},
+    )
+
+
+def convert(entries: int) -> Tool:
+    """A namespace with both hashes, and another one."""
+    others = words(entries // 10)
+    prepared = words(entries // 10, first=entries)
+    return Tool(
+        ["convert", "--from", "1.2", "--to", "2.8", "--component", "words"],
+        {
+            NS: storm_1_2(words(entries)),
+            f"{NS}$prepare": storm_1_2(prepared, deleted=(b"\x03\x01gon\xe5",)),
+            "words-2": storm_1_2(others),
+        },
+        {
+            NS: words_2_6(entries),
+            f"{NS}$prepare": words_2_6(entries // 10, first=entries, deleted=("gone",)),
+            "words-2": words_2_6(entries // 10),
+        },
+    )
+
+
+TOOLS = {"base64-to-binary": base64_to_binary, "convert": convert}
+
+
+class Victim:
+    """A store with the hashes of a tool, and the command that converts them."""
+
+    def __init__(self, store: Store, tool: Tool, arguments: list[str]) -> None:
         self.store = store
-        self.arguments = ["base64-to-binary", "-n", NS, *arguments]
-        self.source: dict[str, Entries] = {
-            NS: storm_1_1(words(entries), deleted=(b"\x03\x01gon\xe5",)),
-            f"{NS}$prepare": storm_1_1(words(entries // 10, first=entries)),
-        }
-        self.expected = {
-            NS: storm_1_2(words(entries), deleted=(b"\x03\x01gon\xe5",)),
-            f"{NS}$prepare": storm_1_2(words(entries // 10, first=entries)),
-            **{f"{key}_old": hash for key, hash in self.source.items()},
-        }
+        self.arguments = ["migrate", *tool.arguments, *arguments]
+        self.source = tool.source
+        self.expected = {**tool.converted, **{f"{key}_old": hash for key, hash in self.source.items()}}
         self._dumps: dict[str, Any] = {}
 
     def restore(self) -> None:
@@ -97,8 +133,10 @@ class Victim:
         if process.returncode == 0:
             return "had ended"
         converted = sum(found[key] == self.expected[key] for key in self.source)
+        if len(self.store.clients) == 1:  # one transaction swaps everything
+            assert converted in (0, len(self.source)), f"{converted} hashes were swapped"
         left = sum("$anchorbolt$" in key for key in found)
-        return f"{converted} of 2 swapped, {left} temporary"
+        return f"{converted} of {len(self.source)} swapped, {left} temporary"
 
     def check(self) -> None:
         found = self.store.everything()
@@ -115,7 +153,7 @@ def kill_and_finish(victim: Victim, moment: float) -> str:
     return how_far
 
 
-def victims(stack: ExitStack, entries: int) -> list[Victim]:
+def victims(stack: ExitStack, entries: int, tool: str = "base64-to-binary") -> list[Victim]:
     """Return a victim on a server and one on a cluster."""
     program = shutil.which("redis-server")
     assert program is not None, "there is no redis-server on the PATH"
@@ -129,10 +167,11 @@ def victims(stack: ExitStack, entries: int) -> list[Victim]:
     stores = [server_store(server), cluster_store(cluster)]
     for store in stores:
         stack.callback(close, store)
+    chosen = TOOLS[tool](entries)
     port = str(cluster.masters[0].port)
     return [
-        Victim(stores[0], entries, ["-h", server.host, "-p", str(server.port)]),
-        Victim(stores[1], entries, ["-h", server.host, "-p", port, "--cluster"]),
+        Victim(stores[0], chosen, ["-h", server.host, "-p", str(server.port)]),
+        Victim(stores[1], chosen, ["-h", server.host, "-p", port, "--cluster"]),
     ]
 
 
@@ -141,12 +180,13 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--tool", choices=TOOLS, default="base64-to-binary")
     asked = parser.parse_args()
     print(f"seed {asked.seed}")
     moments = random.Random(asked.seed)
     found: Counter[str] = Counter()
     with ExitStack() as stack:
-        chosen = victims(stack, asked.entries)
+        chosen = victims(stack, asked.entries, asked.tool)
         whole = []
         for victim in chosen:
             victim.restore()

@@ -8,6 +8,7 @@ import pytest
 from tests.migration_tools.base64_to_binary.conftest import Store
 from tests.migration_tools.base64_to_binary.kills import kill_and_finish, victims
 from tests.migration_tools.base64_to_binary.listening import Listening
+from tests.migration_tools.base64_to_binary.stricken import Killed, Stricken
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
 
 
@@ -24,10 +25,6 @@ def test_a_second_run_finishes_what_a_killed_one_has_begun() -> None:
                 kill_and_finish(victim, moments.uniform(0, seconds))
 
 
-class Killed(BaseException):
-    """Ends a migration as a kill does: nothing is cleaned up."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["RENAME", "RENAMENX", "EXEC", "UNLINK", "HSET", "WATCH"])
 @pytest.mark.parametrize("after", [False, True])
@@ -35,42 +32,15 @@ class Killed(BaseException):
 def test_a_second_run_finishes_from_each_step_that_changes_something(
     store: Store, monkeypatch: pytest.MonkeyPatch, command: str, nth: int, after: bool
 ) -> None:
-    from anchorbolt.state_backends.redis.client import RedisClient
-    from anchorbolt.state_backends.redis.storm_hashes import HashConnection
-
     source = {"words-1": storm_1_1(words(600)), "words-1$prepare": storm_1_1(words(5))}
     for key, entries in source.items():
         store.put(key, entries)
-    left = [nth]
-    send, single = HashConnection.send, RedisClient.command
-
-    def strike(name: object) -> bool:
-        left[0] -= name == command
-        return name == command and left[0] == 0
-
-    def sent(connection: HashConnection, *commands: list[bytes | str]) -> None:
-        if left[0] <= 0:  # a killed process says nothing any more
-            raise Killed
-        struck = any(list(map(strike, (each[0] for each in commands))))
-        if struck and not after:
-            raise Killed
-        send(connection, *commands)
-        if struck:
-            connection.receive()
-            raise Killed
-
-    def ran(client: RedisClient, namespace: str, *command: object) -> object:
-        if left[0] <= 0:
-            raise Killed
-        return single(client, namespace, *command)
-
     with monkeypatch.context() as patched:
-        patched.setattr(HashConnection, "send", sent)
-        patched.setattr(RedisClient, "command", ran)
+        stricken = Stricken(patched, command, nth, after=after)
         try:
             store.migrate("words-1", progress=Listening())
         except Killed:
-            assert left[0] <= 0
+            assert stricken.left <= 0
     report = store.migrate("words-1")
     assert report.error is None
     assert store.everything() == {
