@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from anchorbolt.maintenance.attempt_writer import AttemptWriter, CountedWinner, slices_of
+from anchorbolt.checkpoint.decision import Winner
+from anchorbolt.maintenance.attempt_writer import AttemptWriter, slices_of
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
 
@@ -57,7 +58,7 @@ class NamespaceChanges:
             self._writer.stage(dict.fromkeys(self._deleted[start : start + _DELETED_TOGETHER]))
         self._put, self._deleted, self.size = [], [], 0
 
-    def sealed(self) -> CountedWinner:
+    def sealed(self) -> Winner:
         """Stage what waits, and seal the attempt."""
         self.stage()
         return self._writer.sealed()

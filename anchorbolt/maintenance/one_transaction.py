@@ -8,10 +8,9 @@ sources do not change. The decision comes with the record of who changed what: s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
@@ -27,18 +26,18 @@ class OneTransaction:
     """The next transaction of a topology, and the only writer of all of its namespaces."""
 
     record: DecisionRecord  # of the last transaction
+    command: str  # that makes this one, for the history; `start` for a run that starts
     storages: Mapping[str, StateStorage]
     heads: Mapping[str, NamespaceHead]
     fence: Fence
     log: DecisionLog
-    command: str  # that makes the transaction, for the history; `start` for a run that starts
 
     def writer(self, name: str, codec: str) -> AttemptWriter:
         """Begin an attempt in a namespace; `codec` is the format header."""
         return AttemptWriter(self.storages[name], self.fence, self.record.txid + 1, self.heads[name].committed, codec)
 
     def finish(
-        self, record: DecisionRecord, winners: Mapping[str, CountedWinner], keys: Sequence[Any] = ()
+        self, record: DecisionRecord, winners: Mapping[str, Winner], keys: tuple[object, ...] = ()
     ) -> DecisionRecord:
         """Decide, and commit. `record` is the last record with the facts that change; return the new one.
 
@@ -56,12 +55,13 @@ class OneTransaction:
             batch=_of_next(record.batch),
         )
         self.log.next_fence()
+        counted = {name: each for name, each in winners.items() if isinstance(each, CountedWinner)}
         change = change_record(
             self.command,
             self.fence.generation,
             txid,
-            put={name: each.put for name, each in winners.items()},
-            deleted={name: each.deleted for name, each in winners.items()},
+            put={name: each.put for name, each in counted.items()},
+            deleted={name: each.deleted for name, each in counted.items()},
             keys=keys,
             tasks=_other_tasks(self.record, record),
         )
@@ -88,7 +88,7 @@ def claimed(
         storages = {name: stack.enter_context(closing(provider.open(name))) for name in names}
         fence = log.claim_for_command()
         heads = {name: storage.raise_fence(fence) for name, storage in storages.items()}
-        yield OneTransaction(record, storages, heads, fence, log, command)
+        yield OneTransaction(record, command, storages, heads, fence, log)
 
 
 def _other_tasks(before: DecisionRecord, after: DecisionRecord) -> dict[str, tuple[int, int]]:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.decision import DecisionRecord, Winner
 from anchorbolt.errors import MigrationRefused, SerializationError, StateCorrupted
-from anchorbolt.maintenance.attempt_writer import CountedWinner
 from anchorbolt.maintenance.key_placement import KEY_FUNCTIONS, KeyFunction, Survey, tasks_of
 from anchorbolt.maintenance.namespace_changes import NamespaceChanges, stage_if_many
 from anchorbolt.maintenance.one_transaction import OneTransaction
@@ -132,7 +131,7 @@ class Rescaling:
 
     def move(self, transaction: OneTransaction) -> DecisionRecord:
         """Move the entries in one transaction; return its record. Call `survey` before."""
-        winners: dict[str, CountedWinner] = {}
+        winners: dict[str, Winner] = {}
         for component, after in self.bolts.items():
             names = [
                 task_namespace(self._prefix, component, index)

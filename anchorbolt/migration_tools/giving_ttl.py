@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.decision import DecisionRecord, Winner
 from anchorbolt.checkpoint.times import BoltTimes
 from anchorbolt.errors import MigrationRefused, SerializationError, StateCorrupted
-from anchorbolt.maintenance.attempt_writer import CountedWinner, Page
+from anchorbolt.maintenance.attempt_writer import Page
 from anchorbolt.maintenance.namespace_changes import NamespaceChanges
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.stopped_topology import begun, check_has_entries, namespaces_of, read_stopped
@@ -102,7 +102,7 @@ def give_ttl(
     report = TtlReport(provider.describe(), tuple(names), None, dues.at, record.txid + 1, dry_run)
     if dry_run:
         return report
-    progress, winners, entries, first_dues = progress or Progress(), dict[str, CountedWinner](), 0, list[NextDue]()
+    progress, winners, entries, first_dues = progress or Progress(), dict[str, Winner](), 0, list[NextDue]()
     with begun(provider, snapshot, record, command="ttl") as transaction:
         for name in names:
             storage = transaction.storages[name]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.decision import DecisionRecord, Winner
 from anchorbolt.errors import MigrationRefused
-from anchorbolt.maintenance.attempt_writer import CountedWinner, slices_of
+from anchorbolt.maintenance.attempt_writer import slices_of
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.stopped_topology import (
     begun,
@@ -89,7 +89,7 @@ def rename_state(
     report = RenameReport(provider.describe(), tuple(names), None, record.txid + 1, dry_run)
     if dry_run:
         return report
-    progress, winners, entries = progress or Progress(), dict[str, CountedWinner](), 0
+    progress, winners, entries = progress or Progress(), dict[str, Winner](), 0
     with begun(provider, snapshot, record, (new for _, new in names), command="rename") as transaction:
         storages = transaction.storages
         for old, new in names:

@@ -201,7 +201,7 @@ class _Repair:
                 data = joined((at, indexed), data)
                 record = self._with_due(indexed)
             changes.put([(found.key, data)])
-            transaction.finish(record, {name: changes.sealed()}, [found.repaired.before.key.shown])
+            transaction.finish(record, {name: changes.sealed()}, (found.repaired.before.key.shown,))
 
     def delete(self, found: Sequence[_Found]) -> None:
         """Delete keys that are there."""
@@ -215,7 +215,7 @@ class _Repair:
                 changes = NamespaceChanges(transaction.storages[name], transaction.writer(name, self._header_of(task)))
                 changes.delete(keys)
                 winners[name] = changes.sealed()
-            shown = [each.repaired.before.key.shown for each in found]
+            shown = tuple(each.repaired.before.key.shown for each in found)
             transaction.finish(self.record, winners, shown)
 
     def _index(self, changes: NamespaceChanges, found: _Found, at: int) -> int:

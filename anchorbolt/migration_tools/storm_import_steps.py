@@ -8,10 +8,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from anchorbolt.checkpoint.decision import Committed, DecisionRecord
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.errors import Fenced, MigrationRefused
-from anchorbolt.maintenance.attempt_writer import AttemptWriter, CountedWinner
+from anchorbolt.maintenance.attempt_writer import AttemptWriter
 from anchorbolt.maintenance.namespace_changes import NamespaceChanges, stage_if_many
 from anchorbolt.maintenance.one_transaction import OneTransaction, claimed
 from anchorbolt.migration_tools import Progress
@@ -101,12 +101,12 @@ class ImportTarget:
 
     def stage(
         self, transaction: OneTransaction, bolts: Sequence[StormBolt], attempt: str, progress: Progress
-    ) -> tuple[dict[str, CountedWinner], str]:
+    ) -> tuple[dict[str, Winner], str]:
         """Stage all entries; return the attempts to commit, and the id that they would have now."""
         is_empty = all(head.committed == NOTHING_COMMITTED for head in transaction.heads.values())
         if transaction.log.load()[0] is not None or not is_empty:
             raise Fenced("a run or another import has written to the target meanwhile. Nothing was changed.")
-        winners: dict[str, CountedWinner] = {}
+        winners: dict[str, Winner] = {}
         prints = []
         for bolt in bolts:
             changes = {}

@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.decision import DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import Fenced, MigrationRefused
-from anchorbolt.maintenance.attempt_writer import CountedWinner
 from anchorbolt.maintenance.changes import change_record
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy_steps import claimed
@@ -129,7 +128,7 @@ def purge_component(
     report = _report(provider, names, {}, dry_run=dry_run)
     if dry_run or component not in record.parallelism:  # an earlier call has decided
         return report
-    progress, winners = progress or Progress(), dict[str, CountedWinner]()
+    progress, winners = progress or Progress(), dict[str, Winner]()
     with begun(provider, snapshot, record, command="purge") as transaction:
         for name in names:
             storage, writer = transaction.storages[name], transaction.writer(name, transaction.heads[name].codec)
