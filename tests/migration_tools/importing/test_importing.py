@@ -18,10 +18,11 @@ from anchorbolt.migration_tools.entries import scan_entries
 from anchorbolt.migration_tools.importing import entry_lines
 from anchorbolt.migration_tools.importing.importing import ImportReport, import_entries
 from anchorbolt.migration_tools.upkeep.purging import purge_component
+from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.windows import Tumbling
-from tests.migration_tools.conftest import ALL, MSGPACK, Killed, KilledAt
+from tests.migration_tools.conftest import ALL, MSGPACK, Killed, KilledAt, StartWords
 from tests.migration_tools.test_rescaling import LATER, WORDS, Job, Reminds, Windows
 
 COUNTS = Counter(WORDS)
@@ -130,6 +131,23 @@ def test_what_cannot_be_imported_is_refused(given: Import) -> None:
     with pytest.raises(MigrationRefused, match="are not where a fields grouping puts them"):
         given.run(key_functions={"other": len})
     assert job.run([], 2) == COUNTS
+
+
+def test_a_topology_that_runs_is_refused(
+    sqlite_provider: SqliteStateProvider, start_words: StartWords, name: str, tmp_path: Path
+) -> None:
+    handle = start_words(sqlite_provider, FeederSpout(["sentence"], [[("to be",)]]))
+    given = Import(Job(sqlite_provider, name, tmp_path / "checkpoint"), tmp_path / "entries.jsonl")
+    given.write({"be": 9})
+    with pytest.raises(MigrationRefused, match=r"holds the fence|is writing"):
+        given.run()
+    handle.stop()
+    assert handle.await_termination(60)
+    given.run()
+    assert dict(start_words(sqlite_provider, FeederSpout(["sentence"]), until_empty=True).state_items("count")) == {
+        "to": 1,
+        "be": 9,
+    }
 
 
 def test_the_keys_of_a_bolt_that_is_not_grouped_by_fields_have_no_task(given: Import) -> None:
