@@ -170,6 +170,10 @@ class CheckpointCoordinator:
         reach(FaultPoint.RECOVERED, txid=self.record.txid)
         return RecoveryReport(fence.generation, self.record.txid, action, elapsed_ms)
 
+    def changes(self) -> list[str]:
+        """Read the records of the last changes that commands made to the state, oldest first."""
+        return self._run.log.changes()
+
     def _rescale(self) -> bool:
         """Divide the state of bolts whose number of tasks has changed, if the run wants this; return whether it did."""
         run, record = self._run, self.record

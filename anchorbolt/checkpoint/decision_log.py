@@ -12,10 +12,10 @@ from collections.abc import Mapping
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.recovery import check_same_decision
-from anchorbolt.errors import AnchorboltError, Fenced, StateRegressed, StateUnavailable, WaveFailed
+from anchorbolt.errors import AnchorboltError, Fenced, SerializationError, StateRegressed, StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.files import Folder
-from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.serialization import MsgpackCodec, pack, unpack
 from anchorbolt.state_backends.contract import StateStorage, regressed
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.rules import prefix_of, task_namespace
@@ -26,6 +26,8 @@ from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 _log = logging.getLogger("anchorbolt.checkpoint")
 
 STATE_KEY = "__state"
+_CHANGES_KEY = "__changes"
+_CHANGES_KEPT = 20  # HBase writes them with each decision
 _BATCH_KEY = "__batch-"
 
 _PLACE = "anchorbolt"  # below the checkpoint location
@@ -58,7 +60,8 @@ class DecisionLog:
     """The decision record of one topology, written under the fence of this driver.
 
     The namespace of the record takes part in no transaction. In a transactional topology it also holds the metadata of
-    uncommitted batches. `write_batch` may be called on any thread; all other methods on one thread.
+    uncommitted batches. After a command it holds the records of the last changes that commands made: who changed what.
+    `write_batch` may be called on any thread; all other methods on one thread.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class DecisionLog:
         codec = MsgpackCodec()
         self._encoding = EntryEncoding(storage.namespace, codec, codec)
         self._header = self._encoding.header
-        [self._key] = self._encoding.key_bytes([STATE_KEY])
+        self._key, self._changes_key = self._encoding.key_bytes([STATE_KEY, _CHANGES_KEY])
 
     @property
     def namespace(self) -> str:
@@ -114,16 +117,28 @@ class DecisionLog:
         with self._lock:
             return self._retry.until_available(self._load)
 
-    def decide(self, record: DecisionRecord) -> None:
-        """Write a decision durably to the store, then copy it to the checkpoint location. Raises as `check_claim`."""
-        self.write(record)
+    def decide(self, record: DecisionRecord, change: str = "") -> None:
+        """Write a decision durably to the store, then copy it to the checkpoint location. Raises as `check_claim`.
+
+        `change` is the record of the change that a command makes by this decision, written in the same step.
+        """
+        self.write(record, change)
         reach(FaultPoint.DECIDED, txid=record.txid)
         self.copy(record)
         reach(FaultPoint.DECISION_COPIED, txid=record.txid)
 
-    def write(self, record: DecisionRecord) -> None:
+    def write(self, record: DecisionRecord, change: str = "") -> None:
         """Write the record to the store without changing the copy. Raises as `check_claim`."""
-        self._write({self._key: record.encode()})
+        entries = {self._key: record.encode()}
+        if change:
+            entries[self._changes_key] = _packed([*self.changes(), change])
+        self._write(entries)
+
+    def changes(self) -> list[str]:
+        """Read the records of the last 20 changes that commands made, oldest first."""
+        with self._lock:
+            [stored] = self._retry.until_available(lambda: self._storage.get_many([self._changes_key]))
+        return _changes_in(stored)
 
     def write_batch(self, slot: int, metadata: bytes) -> None:
         """Write the metadata of a batch durably to a slot, replacing its content. Raises as `check_claim`."""
@@ -254,6 +269,26 @@ class DecisionLog:
                 "driver runs this topology.",
                 namespace=self.namespace,
             )
+
+
+def with_change(namespace: str, entries: Mapping[bytes, bytes], change: str) -> dict[bytes, bytes]:
+    """Return the entries of a record's namespace with the record of one more change that a command makes."""
+    codec = MsgpackCodec()
+    [key] = EntryEncoding(namespace, codec, codec).key_bytes([_CHANGES_KEY])
+    return {**entries, key: _packed([*_changes_in(entries.get(key)), change])}
+
+
+def _packed(changes: list[str]) -> bytes:
+    return pack(changes[-_CHANGES_KEPT:])
+
+
+def _changes_in(stored: bytes | None) -> list[str]:
+    """Return the records in stored bytes; none if the bytes are damaged, because no transaction depends on them."""
+    try:
+        found = [] if stored is None else unpack(stored)
+    except SerializationError:
+        return []
+    return [each for each in found if type(each) is str] if type(found) is list else []
 
 
 class FolderCopy:

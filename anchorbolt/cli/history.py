@@ -1,4 +1,4 @@
-"""The commands `anchorbolt history` and `anchorbolt ui`: the latest waves of a topology, with its starts and ends."""
+"""The commands `anchorbolt history` and `anchorbolt ui`: the latest waves, starts, ends and changes of a topology."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from anchorbolt.util.messages import counted, last_line
 from anchorbolt.util.values import printable
 
 if TYPE_CHECKING:
-    from anchorbolt.observe.history.records import Record
+    from anchorbolt.observe.history.records import Change, Record
 
 _POLL_S = 0.5
 _WIDTH = 60
@@ -48,7 +48,8 @@ def history(
 ) -> int:
     """Print the latest waves of a topology, with its starts and ends, while it runs or after it has ended.
 
-    The checkpoint location keeps the last 100 files of records, across drivers.
+    It also prints who has changed the state by a command, and what. The checkpoint location keeps the last 100 files of
+    records, across drivers, and the last 1,000 changes.
     """
     from anchorbolt.cli.places import checkpoint_folder
     from anchorbolt.config.loading import load_conf
@@ -109,7 +110,7 @@ def ui(
 def line_of(record: Record) -> str:
     """Return a record as one line."""
     from anchorbolt.observe.history.failures import first_failed
-    from anchorbolt.observe.history.records import End, Start
+    from anchorbolt.observe.history.records import Change, End, Start
 
     shown = f"{_time(record)}  "
     if isinstance(record, Start):
@@ -118,6 +119,8 @@ def line_of(record: Record) -> str:
         failure = _reason(record.failure.strip())
         why = f": {record.error or 'error'}: {printable(failure)}" if failure else ""
         return f"{shown}{(record.status or 'ended').lower()} at txid {record.txid}{why}"
+    if isinstance(record, Change):
+        return shown + printable(", ".join(_parts_of(record)))
     checkpoint = sum(record.phases_ms.get(name, 0) for name in ("prepare", "decide", "commit"))
     tuples = counted(sum(record.executed.values()), "tuple")
     parts = [f"wave {record.txid}: {record.duration_ms:,.0f} ms, checkpoint {checkpoint:,.0f} ms, {tuples}"]
@@ -134,6 +137,17 @@ def line_of(record: Record) -> str:
     if record.throttled:
         parts.append(f"throttled: {printable(record.throttled)}")
     return shown + ", ".join(parts)
+
+
+def _parts_of(change: Change) -> Iterator[str]:
+    yield f"{change.command} by {change.by} as txid {change.txid}"
+    for name, (before, after) in change.tasks.items():
+        yield f"{name}: {counted(before, 'task')} -> {counted(after, 'task')}"
+    for verb, counts in (("put", change.put), ("deleted", change.deleted)):
+        if counts:
+            yield f"{verb} {', '.join(f'{count:,} in {name}' for name, count in counts.items())}"
+    if change.keys:
+        yield f"keys {', '.join(change.keys)}"
 
 
 def _reason(text: str) -> str:

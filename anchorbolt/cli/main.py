@@ -9,8 +9,11 @@ from typing import Annotated, Any
 import typer
 
 import anchorbolt
-import anchorbolt.cli.savepoints  # more commands of `state`
-import anchorbolt.cli.state_changes  # likewise
+import anchorbolt.cli.savepoints  # the commands of `state`
+import anchorbolt.cli.state.changes  # likewise
+import anchorbolt.cli.state.importing  # likewise
+import anchorbolt.cli.state.reading  # likewise
+import anchorbolt.cli.state.upkeep  # likewise
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option
 from anchorbolt.cli.dead_letters import app as dead_letters_app

@@ -10,7 +10,8 @@ import typer
 from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.cli.state import app
-from anchorbolt.cli.state_changes import DryRun, TakeFence, number_of_tasks
+from anchorbolt.cli.state.changes import DryRun, TakeFence, number_of_tasks
+from anchorbolt.cli.state.recorded import add_to_history
 
 if TYPE_CHECKING:
     from anchorbolt.config.settings import Settings
@@ -177,6 +178,8 @@ def _restored(
         report = restore_savepoint(
             savepoint, provider, checkpoint, codecs, parallelism=parallelism, dry_run=dry_run, progress=progress
         )
+    if not dry_run:
+        add_to_history(name, conf, overrides or ())
     if as_json:
         print_line(json.dumps(report.to_content()))
         return DONE

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.errors import MigrationRefused
+from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import Fence, Seal, SizeLimits, StagedSlice, StateStorage
 
 _SLICE_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class CountedWinner(Winner):
+    """The attempt that a namespace must commit, and how many entries it puts and deletes."""
+
+    put: int
+    deleted: int
+
 
 Page = list[tuple[bytes, bytes]]
 
@@ -27,17 +38,22 @@ class AttemptWriter:
         self._base = base
         self._codec = codec
         self._seal = Seal(0, 0)
+        self._put = self._deleted = 0
         self.stage({})  # a namespace without entries is staged too
 
     def stage(self, updates: Mapping[bytes, bytes | None]) -> None:
         number = self._seal.slices
         staged = StagedSlice(self._fence, self._txid, self.attempt, self._base, number, updates, self._codec)
         self._seal = self._storage.stage(staged)
+        of_entries = [value for key, value in updates.items() if not key.startswith(INDEX_TAG)]
+        deleted = of_entries.count(None)
+        self._put += len(of_entries) - deleted
+        self._deleted += deleted
 
-    def sealed(self) -> Winner:
+    def sealed(self) -> CountedWinner:
         """Seal the attempt."""
         self._storage.seal(self._fence, self.attempt, self._seal)
-        return Winner(self.attempt, self._base, self._seal)
+        return CountedWinner(self.attempt, self._base, self._seal, self._put, self._deleted)
 
 
 def slices_of(namespace: str, pages: Iterable[Page], limits: SizeLimits | None) -> Iterator[Page]:

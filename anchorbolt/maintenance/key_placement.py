@@ -81,6 +81,11 @@ class Survey:
         if len(after) > 1 and not self._ambiguous and (after[0] != after[1]).any():
             self._ambiguous = [keys[int((after[0] != after[1]).argmax())]]
 
+    @property
+    def fitting(self) -> Mapping[str, KeyFunction]:
+        """The functions that explain in which task each key is, by name."""
+        return self._functions
+
     def proved(self) -> str:
         """Return the name of the function. Raises `MigrationRefused` if no function, or more than one, fits."""
         if not self._functions:

@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, is_record_namespace
+from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, is_record_namespace, with_change
 from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.recovery import plan_recovery
 from anchorbolt.checkpoint.startup import startup_problems
 from anchorbolt.checkpoint.state_machine import Action, Phase
 from anchorbolt.errors import ConfigError, MigrationRefused
+from anchorbolt.maintenance.changes import change_record
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy_steps import CopiedNamespace, claimed, copied_namespace, moved, rewriting
 from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, known_namespaces, read_topology
@@ -67,6 +68,7 @@ def copy_topology(
     with_custom_states: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    command: str = "copy",
 ) -> CopyReport:
     """Copy all namespaces of a topology and its decision record.
 
@@ -82,6 +84,7 @@ def copy_topology(
         with_custom_states: Also copy Anchorbolt's namespaces of custom states. The caller copies their content.
         dry_run: Make all checks, and write nothing.
         progress: Receives the progress.
+        command: What the history of the target calls it.
 
     Raises:
         MigrationRefused: A run is alive on the source, a transaction is open there, the source disagrees with its
@@ -129,6 +132,9 @@ def copy_topology(
         if not is_complete:
             with closing(source.open(snapshot.record_namespace)) as storage:
                 entries = dict(entry for page in storage.scan() for entry in page)
+            counts = {each.namespace: each.entries or 0 for each in copied}
+            change = change_record(command, fence.generation, snapshot.stored.txid, put=counts)
+            entries = with_change(snapshot.record_namespace, entries, change)
             record.write(fence, entries, snapshot.record_head.codec)
             _release(record, fence)
     return replace(report, namespaces=tuple(copied), generation=0 if is_complete else fence.generation)

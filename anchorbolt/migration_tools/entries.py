@@ -142,22 +142,35 @@ class NamespaceSummary:
     codec: str = ""  # the format header; empty until something is written
     attempts: int = 0  # number of staged attempts
     keys: int | None = None  # number of committed entries; None if they were not counted
+    size: int | None = None  # bytes; None if they were not measured
     problem: str = ""  # why the metadata cannot be read; empty if it can
 
 
 def namespace_summaries(
-    provider: StateProvider, prefix: str = "", *, count: bool = False, progress: Progress | None = None
+    provider: StateProvider,
+    prefix: str = "",
+    *,
+    count: bool = False,
+    measure: bool = False,
+    progress: Progress | None = None,
 ) -> Iterator[NamespaceSummary]:
-    """Yield the namespaces that start with `prefix`, sorted by name; with `count`, count their entries."""
+    """Yield the namespaces that start with `prefix`, sorted by name.
+
+    With `count`, read all entries to count them and their bytes. With `measure`, ask the store for the numbers; HBase
+    does not know them.
+    """
     for namespace in sorted(provider.namespaces(prefix)):
         with closing(provider.open(namespace)) as storage:
             try:
                 head = storage.head()
-                keys = measured(storage, progress)[0] if count else None
+                keys, size = (storage.count(), storage.size()) if measure else (None, None)
+                if count:
+                    keys, counted_bytes = measured(storage, progress)
+                    size = counted_bytes if size is None else size
             except (StateCorrupted, StateRegressed) as error:
                 yield NamespaceSummary(namespace, problem=error.message)
                 continue
-            yield NamespaceSummary(namespace, head.committed, head.winner, head.codec, len(head.attempts), keys)
+            yield NamespaceSummary(namespace, head.committed, head.winner, head.codec, len(head.attempts), keys, size)
 
 
 def component_namespaces(provider: StateProvider, topology: str, prefix: str, component: str) -> list[str]:

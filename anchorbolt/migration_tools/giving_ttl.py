@@ -103,7 +103,7 @@ def give_ttl(
     if dry_run:
         return report
     progress, winners, entries, first_dues = progress or Progress(), dict[str, Winner](), 0, list[NextDue]()
-    with begun(provider, snapshot, record) as transaction:
+    with begun(provider, snapshot, record, command="ttl") as transaction:
         for name in names:
             storage = transaction.storages[name]
             changes = NamespaceChanges(storage, transaction.writer(name, transaction.heads[name].codec))

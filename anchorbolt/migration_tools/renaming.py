@@ -90,7 +90,7 @@ def rename_state(
     if dry_run:
         return report
     progress, winners, entries = progress or Progress(), dict[str, Winner](), 0
-    with begun(provider, snapshot, record, (new for _, new in names)) as transaction:
+    with begun(provider, snapshot, record, (new for _, new in names), command="rename") as transaction:
         storages = transaction.storages
         for old, new in names:
             codec = transaction.heads[old].codec

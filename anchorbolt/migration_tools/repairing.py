@@ -193,7 +193,7 @@ class _Repair:
     def put(self, found: _Found, data: bytes, at: int | None) -> None:
         """Put encoded values; `at` is when they expire."""
         name, header = self._names[found.task], self._header_of(found.task)
-        with begun(self._provider, self._snapshot, self.record, [name]) as transaction:
+        with begun(self._provider, self._snapshot, self.record, [name], command="put") as transaction:
             changes = NamespaceChanges(transaction.storages[name], transaction.writer(name, header))
             record = self.record
             if at is not None:
@@ -201,21 +201,22 @@ class _Repair:
                 data = joined((at, indexed), data)
                 record = self._with_due(indexed)
             changes.put([(found.key, data)])
-            transaction.finish(record, {name: changes.sealed()})
+            transaction.finish(record, {name: changes.sealed()}, (found.repaired.before.key.shown,))
 
     def delete(self, found: Sequence[_Found]) -> None:
         """Delete keys that are there."""
         by_task: defaultdict[int, set[bytes]] = defaultdict(set)
         for each in found:
             by_task[each.task].add(each.key)
-        with begun(self._provider, self._snapshot, self.record) as transaction:
+        with begun(self._provider, self._snapshot, self.record, command="delete") as transaction:
             winners = {}
             for task, keys in by_task.items():
                 name = self._names[task]
                 changes = NamespaceChanges(transaction.storages[name], transaction.writer(name, self._header_of(task)))
                 changes.delete(keys)
                 winners[name] = changes.sealed()
-            transaction.finish(self.record, winners)
+            shown = tuple(each.repaired.before.key.shown for each in found)
+            transaction.finish(self.record, winners, shown)
 
     def _index(self, changes: NamespaceChanges, found: _Found, at: int) -> int:
         """Index an entry's due time; return the time in the index."""

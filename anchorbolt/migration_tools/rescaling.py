@@ -11,6 +11,7 @@ from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.entries import Codecs, key_codec
 from anchorbolt.migration_tools.stopped_topology import begun, read_stopped
 from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.util.imports import load_function
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,14 @@ def rescale_state(
         storages = {name: stack.enter_context(closing(provider.open(name))) for name in names}
         bolts = tuple(rescaling.survey(storages, snapshot.heads))
     if not dry_run:
-        with begun(provider, snapshot, record, rescaling.namespaces) as transaction:
+        with begun(provider, snapshot, record, rescaling.namespaces, command="rescale") as transaction:
             rescaling.move(transaction)
     return RescaleReport(provider.describe(), bolts, record.txid + 1, dry_run)
+
+
+def key_functions_of(name: str | None, option: str = "--key-function") -> Mapping[str, KeyFunction]:
+    """Return the function that an option names, `module:function` or one of `KEY_FUNCTIONS`; without a name, these.
+
+    Raises `ConfigError` if there is no such function.
+    """
+    return KEY_FUNCTIONS if name is None else {name: KEY_FUNCTIONS.get(name) or load_function(name, option)}

@@ -28,7 +28,7 @@ def read_stopped(
     snapshot = read_topology(provider, topology, prefix)
     record = snapshot.stored
     if record is not None and not dry_run and (taken or not snapshot.holds_fence) and _can_finish(record, snapshot):
-        with begun(provider, snapshot, record) as transaction:
+        with begun(provider, snapshot, record, command="") as transaction:
             transaction.commit(record)
         snapshot = read_topology(provider, topology, prefix)
     check_source(snapshot, provider, with_custom_states=True, taken=taken, writes=True)
@@ -82,15 +82,20 @@ def namespaces_of(record: DecisionRecord, snapshot: TopologySnapshot, component:
 
 @contextmanager
 def begun(
-    provider: StateProvider, snapshot: TopologySnapshot, record: DecisionRecord, new: Iterable[str] = ()
+    provider: StateProvider,
+    snapshot: TopologySnapshot,
+    record: DecisionRecord,
+    new: Iterable[str] = (),
+    *,
+    command: str,
 ) -> Iterator[OneTransaction]:
     """Begin the next transaction of a topology: fence off all other writers, in every namespace.
 
-    `new` are further namespaces that the transaction writes. Raises `Fenced` if a run has changed the state since the
-    snapshot.
+    `new` are further namespaces that the transaction writes; `command` names the change in the history. Raises `Fenced`
+    if a run has changed the state since the snapshot.
     """
     names = {*record.namespaces, *new}
-    with claimed(provider, prefix_of(snapshot.record_namespace), record, names) as transaction:
+    with claimed(provider, prefix_of(snapshot.record_namespace), record, names, command) as transaction:
         if transaction.log.load()[0] != record:
             raise Fenced("a run has changed the state meanwhile. Nothing was changed. Stop it, and try again.")
         yield transaction

@@ -91,7 +91,7 @@ class ImportTarget:
     @contextmanager
     def begun(self) -> Iterator[OneTransaction]:
         """Claim the topology, and fence off all other writers; a refusal in the block drops what was staged."""
-        with claimed(self._target, self._prefix, self._before, self._all_names) as transaction:
+        with claimed(self._target, self._prefix, self._before, self._all_names, "storm-state") as transaction:
             try:
                 yield transaction
             except MigrationRefused:

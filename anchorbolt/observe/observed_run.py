@@ -83,7 +83,8 @@ class ObservedRun:
         """Record the recovery, and keep the history in `folder`; None if it cannot be read later."""
         recovery = self.run.recovery
         if folder is not None:
-            self._history = HistoryWriter(folder, recovery.generation, earlier=self._show_earlier)
+            changes = self._checkpoints.changes()
+            self._history = HistoryWriter(folder, recovery.generation, changes=changes, earlier=self._show_earlier)
         self._record(start_record(recovery, graph_of(self.plan), time.time()))
 
     def committed(self, report: WaveReport, wave: CommittedWave) -> None:

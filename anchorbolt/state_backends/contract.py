@@ -23,7 +23,7 @@ from zlib import crc32
 
 import msgpack
 
-from anchorbolt.errors import StateRegressed
+from anchorbolt.errors import ConfigError, StateRegressed
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, Fence, State
 from anchorbolt.streams.context import TopologyContext
 
@@ -307,6 +307,27 @@ class StateStorage(ABC):
         Includes the store's own overhead, and perhaps staged updates.
         """
         return None
+
+    def remove(self, fence: Fence) -> None:
+        """Remove the namespace: entries, attempts and metadata. Afterwards it is a new one, without a fence.
+
+        Only for a topology that nobody runs any more. A removal can stop after any step: then the namespace has nothing
+        committed, and calling it again finishes it. A removed namespace may be removed again.
+
+        Raises:
+            ConfigError: The store cannot remove namespaces.
+        """
+        raise ConfigError(
+            f"the provider of {self.namespace!r} cannot remove a namespace: `remove` of {type(self).__name__} is not "
+            "implemented. Remove it with the tools of the store."
+        )
+
+    def forget_deleted(self) -> int:
+        """Remove what the store keeps of deleted keys, and return the number of keys; most stores keep nothing.
+
+        Only while no writer from before the deletes is left.
+        """
+        return 0
 
     @abstractmethod
     def close(self) -> None:

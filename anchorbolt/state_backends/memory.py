@@ -172,6 +172,11 @@ class MemoryStateStorage(StateStorage):
             for key, value in items.items():
                 store.put(key, value)
 
+    def remove(self, fence: Fence) -> None:
+        with self._lock:
+            rules.check_fence(self.namespace, self._read().metadata, fence)
+            self._namespaces.pop(self.namespace, None)
+
     def count(self) -> int:
         with self._lock:
             return len(self._read().entries)

@@ -95,6 +95,11 @@ def task_namespace(prefix: str, component: str, index: int) -> str:
     return f"{prefix}:{component}-{index}" if prefix else f"{component}-{index}"
 
 
+def component_of(namespace: str) -> str:
+    """Return the component in a name from `task_namespace`."""
+    return namespace.rpartition(":")[2].rpartition("-")[0]
+
+
 def prefix_of(namespace: str) -> str:
     """Return the prefix of a name from `task_namespace`."""
     return namespace.rpartition(":")[0]

@@ -15,7 +15,7 @@ import math
 import sys
 import uuid
 from abc import ABC, abstractmethod
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
@@ -68,6 +68,46 @@ def as_json(value: Any, depth: int = 0) -> Any:
     return {"$repr": as_text(value)}
 
 
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "$float": float,
+    "$bytes": lambda text: b64decode(text, validate=True),
+    "$datetime": dt.datetime.fromisoformat,
+    "$date": dt.date.fromisoformat,
+    "$time": dt.time.fromisoformat,
+    "$timedelta": lambda seconds: dt.timedelta(seconds=seconds),
+    "$decimal": decimal.Decimal,
+    "$uuid": uuid.UUID,
+    "$complex": complex,
+    "$tuple": lambda members: tuple(map(from_json, _list(members))),
+    "$set": lambda members: set(map(from_json, _list(members))),
+    "$frozenset": lambda members: frozenset(map(from_json, _list(members))),
+    "$map": lambda pairs: {from_json(name): from_json(each) for name, each in _list(pairs)},
+}
+
+
+def from_json(content: Any) -> Any:
+    """Return the value for the result of `as_json`. Raises `ValueError` if it stands for no value, as `$repr`."""
+    if type(content) is list:
+        return list(map(from_json, content))
+    if type(content) is not dict:
+        return content
+    if not any(name.startswith("$") for name in content):
+        return {name: from_json(each) for name, each in content.items()}
+    [(name, inner), *others] = content.items()
+    if others or name not in _READERS:
+        raise ValueError(f"{begun(str(content), 80)} stands for no value that can be read")
+    try:
+        return _READERS[name](inner)
+    except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
+        raise ValueError(f"{begun(str(content), 80)} is not a {name[1:]}: {error}") from error
+
+
+def _list(content: Any) -> list[Any]:
+    if type(content) is not list:
+        raise ValueError("it is not a list")
+    return content
+
+
 def printable(text: str) -> str:
     """Return a line of text; escape the whole line if it contains control characters."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()
@@ -93,7 +133,7 @@ def key_from_text(text: str) -> Any:
     `b'\x00'`). If it is neither, the key is the text itself.
     """
     try:
-        return _hashable(value_from_text(text))
+        return hashable(value_from_text(text))
     except RecursionError:
         return text
 
@@ -114,5 +154,6 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)  # NaN and Infinity are not JSON; as keys they are text
 
 
-def _hashable(value: Any) -> Any:
-    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
+def hashable(value: Any) -> Any:
+    """Return a key for a value from JSON or a literal: a list becomes a tuple."""
+    return tuple(map(hashable, value)) if isinstance(value, list | tuple) else value

@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.timeout(1800)]
 
 KILLS = 100
 KEYS = [f"key-{number}" for number in range(3000)]
+COUNTS = Counter([*KEYS[:5], *KEYS])
+IMPORTED = {f"new-{number}": number for number in range(3000)}
 
 
 def command(home: Path, *arguments: str, kill_after: float | None = None) -> tuple[int, float]:
@@ -56,7 +58,7 @@ def configure(home: Path, state: str = "state") -> Any:
     return settings
 
 
-@pytest.mark.parametrize("what", ["rescale", "savepoint", "restore", "restore with another parallelism"])
+@pytest.mark.parametrize("what", ["rescale", "savepoint", "restore", "restore with another parallelism", "import"])
 def test_a_command_that_is_killed_is_finished_by_the_same_command(
     what: str, whole: Path, name: str, tmp_path: Path
 ) -> None:
@@ -71,6 +73,10 @@ def test_a_command_that_is_killed_is_finished_by_the_same_command(
         tasks = 3
         if what == "rescale":
             arguments = ["rescale", name, "count=3"]
+        elif what == "import":
+            entries = (json.dumps({"key": key, "value": value}) for key, value in IMPORTED.items())
+            (home / "new.jsonl").write_text("\n".join(entries))
+            arguments, tasks = ["import", name, "count", str(home / "new.jsonl"), "--replace"], 2
         elif what == "savepoint":
             arguments, tasks = ["savepoint", name, "--name", "two"], 2
         else:
@@ -87,12 +93,15 @@ def test_a_command_that_is_killed_is_finished_by_the_same_command(
             ends["killed" if code == -signal.SIGKILL else "done"] += 1
             if what == "savepoint" and code:
                 assert savepoints_in(open_folder(str(home / "place-savepoints"))) in (["one"], ["one", "two"])
+            if what == "import" and number % 2:  # a start finishes it, or finds nothing of it
+                job = Job(SqliteStateProvider(str(home / "state")), name, home / "place")
+                assert job.run([], tasks) in (COUNTS, IMPORTED)
             code, _ = command(home, *arguments)
             if code == 2 and what == "savepoint":  # it is there
                 code = 0
             assert code == 0
         job = Job(SqliteStateProvider(str(home / "state")), name, home / "place")
-        assert job.run([], tasks) == Counter([*KEYS[:5], *KEYS])
+        assert job.run([], tasks) == (IMPORTED if what == "import" else COUNTS)
         if what == "savepoint":
             verify(Savepoint.read(open_folder(str(home / "place-savepoints")), "two"))
     assert ends["killed"] > KILLS // 2

@@ -131,7 +131,7 @@ a driver that misses a batch does not check whether a newer one committed it
 a committed batch is run again
     checkpoint.coordinator.is_committed: batch.batch_id <= record.batch_id -> False
 the copy is written before the decision
-    checkpoint.decision_log.decide: self.write(record) <-> self.copy(record)
+    checkpoint.decision_log.decide: self.write(...) <-> self.copy(record)
 namespaces commit before the decision is durable
     checkpoint.transaction.decide:
     self._run.log.decide(...)

@@ -51,7 +51,7 @@ def rescaler(plan: ExecutionPlan) -> Callable[[DecisionRecord, DecisionLog], Dec
                 fence = log.next_fence()
                 heads = {name: storage.raise_fence(fence) for name, storage in storages.items()}
                 bolts = rescaling.survey(storages, heads)
-                moved = rescaling.move(OneTransaction(record, storages, heads, fence, log))
+                moved = rescaling.move(OneTransaction(record, "start", storages, heads, fence, log))
         except MigrationRefused as error:
             raise TopologyError(f"topology.state.rescale: {error.message}") from error
         for each in bolts:

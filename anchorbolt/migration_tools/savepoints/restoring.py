@@ -86,7 +86,8 @@ def restore_savepoint(
     else:
         _place_sources(savepoint, checkpoint, dry_run=dry_run)
         if not wanted or found is None or found != read_topology(savepoint, topology, prefix).stored:
-            copy_topology(savepoint, target, topology, prefix, dry_run=dry_run, progress=progress)
+            how = "restore" if topology == saved.topology else "fork"
+            copy_topology(savepoint, target, topology, prefix, dry_run=dry_run, progress=progress, command=how)
         if wanted and not dry_run:
             rescale_state(target, topology, prefix, wanted, codecs, progress=progress)
     return RestoreReport(
@@ -137,5 +138,7 @@ def _files_at(checkpoint: Folder) -> Iterator[str]:
         elif name == "sources":
             for source in checkpoint.names(name):
                 yield from (f"{name}/{source}/{each}" for each in checkpoint.names(f"{name}/{source}"))
+        elif name == "anchorbolt":  # an earlier call may have written to the history
+            yield from (f"{name}/{each}" for each in checkpoint.names(name) if each != "history")
         elif not name.startswith("."):
             yield name

@@ -1,1 +1,4 @@
-"""The history of a topology: its latest waves, starts and ends, kept at the checkpoint location across drivers."""
+"""The history of a topology, kept at the checkpoint location across drivers.
+
+It has the latest waves, starts and ends, and the changes that commands made to the state.
+"""

@@ -1,8 +1,8 @@
-"""The records of a history: one for each committed wave, and for each start and end of a driver. Pure.
+"""The records of a history: of committed waves, of starts and ends of drivers, of changes by commands. Pure.
 
-A record is stored as a JSON object; its `kind` is `start`, `wave` or `end`. A file of a history may be damaged, or
-written by another program: a record is read only if each known field has its type. Unknown fields are ignored, and
-missing fields get their defaults.
+A record is stored as a JSON object; its `kind` is `start`, `wave`, `end` or `change`. A file of a history may be
+damaged, or written by another program: a record is read only if each known field has its type. Unknown fields are
+ignored, and missing fields get their defaults.
 """
 
 from __future__ import annotations
@@ -171,7 +171,20 @@ class Wave(_Head, frozen=True, kw_only=True, tag="wave"):
         return self.total_ms + self.failed_ms
 
 
-Record = Start | Wave | End
+class Change(_Head, frozen=True, kw_only=True, tag="change", omit_defaults=True):
+    """A command has changed the state, or a start has rescaled it; `generation` is that of the command."""
+
+    command: str = ""  # such as `put`; `start` for a rescale at a start
+    by: str = ""  # user@host
+    put: Mapping[str, Whole] = {}  # entries, by component
+    deleted: Mapping[str, Whole] = {}
+    keys: Sequence[str] = []  # the first ten, of a command that changes single keys
+    tasks: Mapping[str, tuple[Whole, Whole]] = {}  # before and after, by component with another number of tasks
+
+    has_failed = False
+
+
+Record = Start | Wave | End | Change
 
 
 def plain(value: Any) -> Any:

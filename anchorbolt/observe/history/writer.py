@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from anchorbolt.files import Folder
 from anchorbolt.observe.history.records import Record
-from anchorbolt.observe.history.segments import HistoryFiles, read_latest
+from anchorbolt.observe.history.segments import HistoryFiles, keep_changes, read_latest
 
 RECORDS_SHOWN = 300
 """The number of latest records shown while a driver runs."""
@@ -30,14 +30,21 @@ class HistoryWriter:
     """
 
     def __init__(
-        self, folder: Folder, generation: int, *, earlier: Callable[[list[Record]], None] | None = None
+        self,
+        folder: Folder,
+        generation: int,
+        *,
+        changes: Sequence[str] = (),
+        earlier: Callable[[list[Record]], None] | None = None,
     ) -> None:
         """Start the thread. `folder` is the checkpoint location.
 
-        If the thread can read the latest 300 records of earlier drivers, it calls `earlier` with them, once.
+        The thread first adds `changes`, which commands have made, unless the history has them. If it can read the
+        latest 300 records of earlier drivers, it calls `earlier` with them, once.
         """
         self._folder = folder
         self._generation = generation
+        self._changes = changes
         self._earlier = earlier
         self._files = HistoryFiles(folder, generation)
         self._location = folder.location
@@ -81,6 +88,10 @@ class HistoryWriter:
                 self._changed.wait_for(lambda: self._closing, max(_PAUSE_S, _SHARE * took))
 
     def _read_earlier(self) -> None:
+        try:
+            keep_changes(self._folder, self._changes)
+        except Exception as error:
+            _log.warning("the changes by commands are not in the history at %s: %s", self._location, error)
         if self._earlier is None:
             return
         try:

@@ -87,6 +87,12 @@ class MetadataCell:
             namespace=namespace,
         )
 
+    def remove(self) -> None:
+        """Remove the metadata, and then the name of the namespace."""
+        seen = self.read()
+        self._table.delete(METADATA, [self._rows.metadata], seen.timestamp)
+        self._table.delete(self._rows.name, [NAMESPACES_ROW], seen.timestamp)
+
 
 class StagedRows:
     """The staged rows of one namespace."""

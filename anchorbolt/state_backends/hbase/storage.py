@@ -1,6 +1,7 @@
 """One namespace in HBase: the steps of a transaction. `provider` explains the layout."""
 
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -230,9 +231,40 @@ class HBaseStateStorage(StateStorage):
 
         self._cell.change(written)
 
+    def remove(self, fence: Fence) -> None:
+        """First make the metadata those of a namespace without data, then remove the rows, and the metadata last."""
+
+        def emptied(metadata: HBaseMetadata) -> HBaseMetadata:
+            rules.check_fence(self.namespace, metadata, fence)
+            return HBaseMetadata(fence, version=metadata.version, epoch=metadata.epoch)
+
+        self._cell.change(emptied)
+        seen = self._cell.read()
+        last = self._last_timestamp(seen.metadata) + layout.VERSION_STEP  # of a half-applied commit
+        for start, stop in ((self._rows.data, self._rows.data_end), self._rows.all_staged(0)):
+            for page in self._table.scan(DATA, start, stop, only=b"KeyOnlyFilter()"):
+                self._table.delete(DATA, [row for row, _ in page], last)
+        # A new namespace begins at the server's clock. Its cells must be newer than these deletes.
+        time.sleep(max(0, last - seen.timestamp + 1) / 1000)
+        self._cell.remove()
+
+    def forget_deleted(self) -> int:
+        """Remove the cells that mark deleted keys, and return their number."""
+        last, forgotten = self._last_timestamp(self._cell.read().metadata), 0  # a later put stays
+        only = b"ValueFilter(=, 'binary:-')"
+        for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, only=only):
+            self._table.delete(DATA, [row for row, _ in page], last)
+            forgotten += len(page)
+        return forgotten
+
     def close(self) -> None:
         self._staged.forget()
         self._table.close()
+
+    @staticmethod
+    def _last_timestamp(metadata: HBaseMetadata) -> int:
+        """Return the last timestamp of the commits so far."""
+        return metadata.epoch + (metadata.version + 1) * layout.VERSION_STEP - 1
 
     def _register(
         self, staged: StagedSlice, next_record: Callable[[HBaseMetadata], AttemptRecord | None]

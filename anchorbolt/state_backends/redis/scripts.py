@@ -332,3 +332,13 @@ keep_count()
 return {'ok'}
 """)
 """Put entries directly into the committed data."""
+
+REMOVE = _script("""
+if may_not_write() then return refused() end
+for _, attempt in ipairs(redis.call('HKEYS', attempts)) do
+  drop(attempt)
+end
+redis.call('UNLINK', data, prepare, txids, attempts, fence)
+return {'ok'}
+""")
+"""Remove the namespace."""

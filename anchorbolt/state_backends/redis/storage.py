@@ -146,6 +146,9 @@ class RedisStateStorage(StateStorage):
             *(*fence, codec, *entries),
         )
 
+    def remove(self, fence: Fence) -> None:
+        self._step(lambda data, _: rules.check_fence(self.namespace, data, fence), scripts.REMOVE, *fence)
+
     def count(self) -> int:
         return int(self._connected.command(self.namespace, "HLEN", self._root))
 

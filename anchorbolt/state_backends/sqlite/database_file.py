@@ -211,6 +211,19 @@ class SqliteFile:
         self._has_index = has_index
         return Tables("entries", "entries_by_time" if has_index else None)
 
+    def remove_tables(self, connection: sqlite3.Connection) -> None:
+        """Make the file one that nothing has been written to."""
+        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            connection.execute(f"DROP TABLE {table}")
+        connection.execute("PRAGMA user_version=0")
+
+    def remove(self) -> None:
+        """Remove the file, whose tables have been removed, and then its log, which is empty by then."""
+        self.close()
+        for path in (str(self._path), self._log, f"{self._path}-shm"):
+            with suppress(FileNotFoundError):
+                os.remove(path)
+
     def close(self) -> None:
         """Move the log into the file and close it; the next use opens it again."""
         _page_caches.forget(self)

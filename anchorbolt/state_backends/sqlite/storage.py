@@ -162,6 +162,14 @@ class SqliteStateStorage(StateStorage):
             connection.execute("UPDATE metadata SET entries = NULL")
             self._counts_at_end = True
 
+    def remove(self, fence: Fence) -> None:
+        """Remove the tables in one transaction, then the files."""
+        with self._file.writing() as connection:
+            rules.check_fence(self.namespace, self._metadata(connection), fence)
+            self._file.remove_tables(connection)
+        self._counts_at_end, self._overlaid = False, None
+        self._file.remove()
+
     def count(self) -> int:
         """Return the number of entries. SQLite reads all keys: some seconds for tens of millions."""
         with self._file.reading() as connection:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import pytest
 
-from anchorbolt.errors import CodecMismatch, StaleAttempt, StateRegressed
+from anchorbolt.errors import CodecMismatch, Fenced, StaleAttempt, StateRegressed
 from anchorbolt.state_backends.contract import (
     NOTHING_COMMITTED,
     Fence,
+    NamespaceHead,
     ReadPosition,
     Seal,
     StagedAttempt,
@@ -263,6 +264,26 @@ class StepConformance(ConformanceBase):
         refused(CodecMismatch, storage.write, FIRST, {b"b": b"2"}, "other/2")
         assert storage.head().codec == CODEC
         assert entries(storage, attempt) == {b"a": b"1"}
+
+    def test_a_removed_namespace_is_a_new_one(
+        self, provider: StateProvider, storage: StateStorage, namespace: str
+    ) -> None:
+        if type(storage).remove is StateStorage.remove:
+            return  # the store has no such step
+        higher, items = Fence(3, 0), [(b"%d" % number, b"old") for number in range(3000)]
+        committed(storage, items, fence=higher)
+        committed(storage, [(b"0", None)], fence=higher, txid=1, base=0)
+        staged(storage, [(b"1", b"staged")], fence=higher, txid=2, base=1)
+        refused(Fenced, storage.remove, FIRST)
+        assert len(entries(storage)) == 2999
+        storage.remove(higher)
+        with closing(provider.open(namespace)) as other:
+            for each in (storage, other):
+                assert (each.head(), entries(each), each.get_many([b"1"])) == (NamespaceHead(), {}, [None])
+                assert list(provider.namespaces(namespace)) == []
+                each.remove(FIRST)
+        committed(storage, [(b"0", b"new")])
+        assert entries(storage) == {b"0": b"new"}
 
     def test_each_step_may_come_from_another_handle(self, provider: StateProvider, namespace: str) -> None:
         attempt = new_attempt()

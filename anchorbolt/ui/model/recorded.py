@@ -12,7 +12,7 @@ from anchorbolt.engine.sources.wave_report import PHASES
 from anchorbolt.observe.figures.tasks import Figure
 from anchorbolt.observe.figures.windows import WINDOWS
 from anchorbolt.observe.history.failures import MOST_LETTERS, letters_in, timed_out_in
-from anchorbolt.observe.history.records import End, Graph, GraphComponent, Record, Start, Wave
+from anchorbolt.observe.history.records import Change, End, Graph, GraphComponent, Record, Start, Wave
 from anchorbolt.ui.answers import Failure, Now, Quantiles, Recovery
 from anchorbolt.ui.model.history import messages_shown
 from anchorbolt.ui.model.observation import ComponentFigures, Observation, WindowFigures
@@ -42,7 +42,8 @@ class RecordedRun:
 
 def observed(records: Sequence[Record], location: str) -> Observation:
     """Return the observation of the records at a location. Windows end with the last record."""
-    last = records[-1] if records else End(at=time.time(), generation=0, txid=-1)
+    of_runs = [each for each in records if not isinstance(each, Change)]
+    last = of_runs[-1] if of_runs else End(at=time.time(), generation=0, txid=-1)
     starts = [each for each in records if isinstance(each, Start)]
     start = next((each for each in reversed(starts) if each.generation == last.generation), None)
     waves = [each for each in records if isinstance(each, Wave)]

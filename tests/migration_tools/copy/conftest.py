@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.checkpoint.decision_log import with_change
 from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools.copy import CopyReport, copy_topology
 from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
@@ -40,13 +41,18 @@ class Job:
         return read_topology(provider, self.name, self.name)
 
     def contents(self, provider: StateProvider) -> dict[str, Any]:
-        """Everything that a copy must keep: entries, txid and winner of each namespace, and the record's entries."""
+        """Everything that a copy must keep: entries, txid and winner of each namespace, and the record's entries.
+
+        The records of changes are left out: the copy is one of them.
+        """
         found = {}
         for namespace in provider.namespaces(f"{self.name}:"):
             with closing(provider.open(namespace)) as storage:
                 head = storage.head()
                 if head.codec:
-                    found[namespace] = head.committed, head.winner, head.codec, entries(storage)
+                    of_changes = with_change(namespace, {}, "")
+                    kept = {key: value for key, value in entries(storage).items() if key not in of_changes}
+                    found[namespace] = head.committed, head.winner, head.codec, kept
         return found
 
     def is_copied(self) -> bool:

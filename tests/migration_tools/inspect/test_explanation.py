@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.cli.state_text import report_lines
+from anchorbolt.cli.state.text import report_lines
 from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.files import open_folder

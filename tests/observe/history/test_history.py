@@ -120,7 +120,7 @@ def test_the_latest_records_of_earlier_drivers_are_read_from_few_files(
     monkeypatch.setattr(type(folder), "read_end", reads)
     found = [(record.generation, record.txid) for record in read_latest(folder, 300, before=3)]
     assert found == [*((1, txid) for txid in range(680, 950)), *((2, txid) for txid in range(30))]
-    assert len(opened) <= 5
+    assert len(opened) <= 6  # with that of the changes
     assert read_latest(folder, 300, before=1) == []
 
 

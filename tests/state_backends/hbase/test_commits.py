@@ -222,3 +222,40 @@ def test_deleted_keys_are_taken_out_as_the_documentation_says(
     assert storage.head().committed == 2
     assert rows(table, ns).keys() == {"$txid", "$key:back", "$key:kept"}
     assert entries(storage) == {b"back": b"2", b"kept": b"1"}
+
+
+def test_deleted_keys_are_forgotten_but_not_those_that_are_put_again_meanwhile(
+    storage: StateStorage, table: happybase.Table, ns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed(storage, [(b"gone", b"1"), (b"back", b"1"), (b"kept", b"1")])
+    committed(storage, [(b"gone", None), (b"back", None)], txid=1, base=0)
+    of_storage = vars(storage)["_table"]
+    delete = of_storage.delete
+
+    def delete_later(*arguments: Any) -> None:
+        monkeypatch.undo()
+        committed(storage, [(b"back", b"2")], txid=2, base=1)
+        delete(*arguments)
+
+    monkeypatch.setattr(of_storage, "delete", delete_later)
+    assert storage.forget_deleted() == 2
+    assert rows(table, ns).keys() == {"$txid", "$key:back", "$key:kept"}
+    assert entries(storage) == {b"back": b"2", b"kept": b"1"}
+    assert storage.forget_deleted() == 0
+
+
+@pytest.mark.parametrize("deletes", range(4))
+def test_a_removal_that_is_cut_off_leaves_nothing_committed_and_is_finished_later(
+    hbase_provider: HBaseStateProvider, storage: StateStorage, table: happybase.Table, ns: str, deletes: int
+) -> None:
+    committed(storage, [(b"a", b"1"), (b"b", b"1")])
+    committed(storage, [(b"a", None)], txid=1, base=0)
+    staged(storage, [(b"c", b"1")], txid=2, base=1)
+    with cut_off(vars(storage)["_table"], "delete", deletes):
+        storage.remove(FIRST)
+    assert (storage.head().committed, storage.head().attempts) == (-1, {})
+    storage.remove(FIRST)
+    assert rows(table, ns) == {}
+    assert list(hbase_provider.namespaces(ns)) == []
+    committed(storage, [(b"a", b"new")])
+    assert entries(storage) == {b"a": b"new"}

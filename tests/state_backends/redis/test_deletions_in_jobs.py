@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.cli.state_text import report_lines
+from anchorbolt.cli.state.text import report_lines
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import MigrationRefused, StateError
 from anchorbolt.faults.points import PointReached, observe

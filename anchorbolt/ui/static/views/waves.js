@@ -35,7 +35,7 @@ function all({ route, data, room }) {
       ["Keys staged", (each) => (each.kind === "wave" ? number(each.keys_staged) : ""), true],
       ["Rounds", (each) => (each.kind === "wave" ? number(each.rounds) : ""), true],
       ["Why", (each) => each.failures?.[0] ?? why(each), "wide"],
-    ], data.waves.slice(0, 100), "Waves, starts and ends")),
+    ], data.waves.slice(0, 100), "Waves, starts, ends and changes")),
   ];
 }
 
@@ -53,6 +53,7 @@ function reason(each) {
 function what(record, route) {
   if (record.kind === "wave") return h("a", { href: link(route, `waves/${record.txid}`), id: `wave-${record.txid}` }, `wave ${record.txid}`);
   if (record.kind === "start") return `start: generation ${record.generation} ${record.action ?? ""}`;
+  if (record.kind === "change") return h("span", {}, `${record.command} by ${record.by}`);
   return h("span", {}, `end: ${(record.status ?? "").toLowerCase()}${record.error ? `, ${record.error}` : ""}`);
 }
 

@@ -9,15 +9,11 @@ from typing import Annotated
 
 import typer
 
-from anchorbolt.cli.command import App, Conf, Json, Overrides, option, print_line, with_exit_code
+from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DIFFERENT, DONE, KEY_ABSENT, STATE_REFUSED
+from anchorbolt.cli.state import app
 from anchorbolt.cli.storm_options import Enums, InTopology, KeyClass, Registered, Storm, ValueClass, storm_options
 from anchorbolt.errors import ConfigError, UnsupportedValue
-
-app = App(
-    "Inspect the state in any store, change the state of a stopped topology, and move it: to other numbers of tasks, "
-    "into savepoints and back."
-)
 
 
 class ScanCodec(str, Enum):
@@ -37,7 +33,7 @@ def namespaces(
 ) -> int:
     """List the namespaces of a store; with --json, one JSON object per line. Exit code 4 if one cannot be read."""
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import summary_line
+    from anchorbolt.cli.state.text import summary_line
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.entries import namespace_summaries
 
@@ -88,7 +84,7 @@ def get(
     With a topology and a stateful bolt, the task that has a key is found by the key's hash.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import entry_content, entry_line, print_notes
+    from anchorbolt.cli.state.text import entry_content, entry_line, print_notes
     from anchorbolt.migration_tools.entries import component_namespaces, get_entries, is_stored_namespace
 
     provider, settings, codecs = open_store(conf, overrides or ())
@@ -138,7 +134,7 @@ def scan(
 ) -> int:
     """Show the entries of a namespace, in any order; with --json, one JSON object per line."""
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import print_scan
+    from anchorbolt.cli.state.text import print_scan
     from anchorbolt.migration_tools.entries import scan_entries
 
     provider, _, codecs = open_store(conf, overrides or ())
@@ -170,7 +166,7 @@ def explain(
 ) -> int:
     """Explain a topology's state: what is committed, what blocks the checkpoint, what the next start will do."""
     from anchorbolt.cli.places import open_place, open_store
-    from anchorbolt.cli.state_text import report_content, report_lines
+    from anchorbolt.cli.state.text import report_content, report_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.topology_inspection import explain as explained
 
@@ -204,7 +200,7 @@ def diff(
     A line with - is an entry of the store of --conf, and one with + of the store of --to. Stop the topology first.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import difference_content, difference_lines
+    from anchorbolt.cli.state.text import difference_content, difference_lines
     from anchorbolt.migration_tools.comparing import Side, differences
 
     opened = [open_store(conf, overrides or ()), open_store(to_file, ())]

@@ -14,6 +14,7 @@ import typer
 from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT
 from anchorbolt.cli.state import app
+from anchorbolt.cli.state.recorded import in_history
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.util.times import NEVER, positive_ms
 from anchorbolt.util.values import as_text, key_from_text, value_from_text
@@ -34,6 +35,7 @@ _COMPONENT = typer.Argument(metavar="COMPONENT", help="The stateful bolt that ha
 
 @app.command()
 @with_exit_code
+@in_history
 def rename(
     topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The topology's name.")],
     component: Annotated[str, typer.Argument(metavar="OLD_ID", help="The stateful bolt that has the state.")],
@@ -49,7 +51,7 @@ def rename(
     If the command is interrupted, run it again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import rename_lines
+    from anchorbolt.cli.state.text import rename_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.renaming import rename_state
 
@@ -65,6 +67,7 @@ def rename(
 
 @app.command()
 @with_exit_code
+@in_history
 def ttl(
     topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The topology's name.")],
     component: Annotated[str, typer.Argument(metavar="COMPONENT", help="The stateful bolt that has the state.")],
@@ -88,7 +91,7 @@ def ttl(
     If the command is interrupted, run it again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import ttl_lines
+    from anchorbolt.cli.state.text import ttl_lines
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.giving_ttl import give_ttl
 
@@ -117,6 +120,7 @@ def ttl(
 
 @app.command()
 @with_exit_code
+@in_history
 def rescale(
     topology: Annotated[str, typer.Argument(metavar="TOPOLOGY", help="The topology's name.")],
     bolts: Annotated[
@@ -142,17 +146,12 @@ def rescale(
     again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import rescale_lines
+    from anchorbolt.cli.state.text import rescale_lines
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.maintenance.key_placement import KEY_FUNCTIONS
-    from anchorbolt.migration_tools.rescaling import rescale_state
-    from anchorbolt.util.imports import load_function
+    from anchorbolt.migration_tools.rescaling import key_functions_of, rescale_state
 
     parallelism = dict(map(number_of_tasks, bolts))
     provider, settings, codecs = open_store(conf, overrides or ())
-    functions = KEY_FUNCTIONS
-    if key_function is not None:
-        functions = {key_function: KEY_FUNCTIONS.get(key_function) or load_function(key_function, "--key-function")}
     with shown_progress() as progress:
         report = rescale_state(
             provider,
@@ -160,7 +159,7 @@ def rescale(
             settings.namespace_prefix_of(topology),
             parallelism,
             codecs,
-            key_functions=functions,
+            key_functions=key_functions_of(key_function),
             take_fence=take_fence,
             dry_run=dry_run,
             progress=progress,
@@ -179,6 +178,7 @@ def number_of_tasks(text: str) -> tuple[str, int]:
 
 @app.command()
 @with_exit_code
+@in_history
 def put(
     topology: Annotated[str, _TOPOLOGY],
     component: Annotated[str, _COMPONENT],
@@ -201,7 +201,7 @@ def put(
     Prints the old value. If the command is interrupted, run it again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import repair_content, repair_lines
+    from anchorbolt.cli.state.text import repair_content, repair_lines
     from anchorbolt.migration_tools.repairing import put_entry
 
     try:
@@ -232,6 +232,7 @@ def put(
 
 @app.command()
 @with_exit_code
+@in_history
 def delete(
     topology: Annotated[str, _TOPOLOGY],
     component: Annotated[str, _COMPONENT],
@@ -248,7 +249,7 @@ def delete(
     Prints the old values; exit code 1 if a key is absent. If the command is interrupted, run it again.
     """
     from anchorbolt.cli.places import open_store
-    from anchorbolt.cli.state_text import repair_content, repair_lines
+    from anchorbolt.cli.state.text import repair_content, repair_lines
     from anchorbolt.migration_tools.repairing import delete_entries
 
     provider, settings, codecs = open_store(conf, overrides or ())

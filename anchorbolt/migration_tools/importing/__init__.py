@@ -1,0 +1,1 @@
+"""Puts the entries of a file into the state of a bolt."""
