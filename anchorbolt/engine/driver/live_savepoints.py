@@ -1,4 +1,4 @@
-"""The driver's part in a savepoint that a command takes while the topology runs; see `checkpoint.live_savepoint`.
+"""The driver's part in a savepoint that a command takes while the topology runs; see `maintenance.live_savepoint`.
 
 A thread looks for a command, and writes the answers. The loop of the waves only passes by, between two waves.
 """
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import record_namespace
-from anchorbolt.checkpoint.live_savepoint import PATIENCE_S, Answered, Asked, NotedWave, Progressed, SavepointFiles
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.files import Folder
+from anchorbolt.maintenance.live_savepoint import PATIENCE_S, Answered, Asked, NotedWave, Progressed, SavepointFiles
 
 _log = logging.getLogger("anchorbolt.engine")
 

@@ -14,7 +14,6 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
-from anchorbolt.checkpoint.live_savepoint import SavepointFiles
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.plan.execution_plan import ExecutionPlan
@@ -24,6 +23,7 @@ from anchorbolt.engine.task.executors.sink_executor import SinkExecutor
 from anchorbolt.engine.task.executors.stateful_executor import StatefulBoltExecutor, TaskState
 from anchorbolt.engine.task.executors.wrapped_bolts import CheckpointTupleForwarder, TaskOutcome, WrappedBolt
 from anchorbolt.errors import ConfigError
+from anchorbolt.maintenance.live_savepoint import SavepointFiles
 from anchorbolt.serialization.codecs import Schema
 from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import StagedSlice, StateStorage

@@ -1,4 +1,4 @@
-"""Takes a savepoint of a topology that runs, together with its driver; see `checkpoint.live_savepoint`."""
+"""Takes a savepoint of a topology that runs, together with its driver; see `maintenance.live_savepoint`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from types import TracebackType
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog
-from anchorbolt.checkpoint.live_savepoint import (
+from anchorbolt.errors import MigrationRefused
+from anchorbolt.files import Folder
+from anchorbolt.maintenance.live_savepoint import (
     BEAT_S,
     FOLDER,
     PATIENCE_S,
@@ -24,8 +26,6 @@ from anchorbolt.checkpoint.live_savepoint import (
     Progressed,
     SavepointFiles,
 )
-from anchorbolt.errors import MigrationRefused
-from anchorbolt.files import Folder
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy import refuse_custom_states
 from anchorbolt.migration_tools.savepoints.layers import Layers

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 
 from anchorbolt import open_state
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
-from anchorbolt.checkpoint.live_savepoint import FOLDER, Asked, Progressed, SavepointFiles
 from anchorbolt.engine import LocalCluster, RunHandle, SparkCluster
 from anchorbolt.engine.driver import live_savepoints
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.errors import MigrationRefused, StateCorrupted
 from anchorbolt.files import Folder, open_folder
+from anchorbolt.maintenance.live_savepoint import FOLDER, Asked, Progressed, SavepointFiles
 from anchorbolt.migration_tools.savepoints import running as running_savepoints
 from anchorbolt.migration_tools.savepoints.manifest import Manifest
 from anchorbolt.migration_tools.savepoints.restoring import restore_savepoint
