@@ -1,6 +1,7 @@
 """The commands `anchorbolt state savepoint`, `savepoints`, `verify`, `restore`, `fork` and `discard`."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from anchorbolt.files import Folder
     from anchorbolt.migration_tools.savepoints.manifest import Manifest
     from anchorbolt.migration_tools.savepoints.stored import Savepoint
+
+_NICE = 10  # if the topology runs on this machine, its waves come first
 
 _Place = Annotated[
     str, typer.Argument(metavar="SAVEPOINT", help="Its directory: a path, or a URI such as s3a://bucket/savepoints/a.")
@@ -54,6 +57,7 @@ def savepoint(
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.savepoints.taking import take_savepoint
 
+    os.nice(_NICE)
     provider, settings, _ = open_store(conf, overrides or ())
     checkpoint = open_place(settings.checkpoint_location_of(topology))
     place = _savepoints_of(topology, settings, to)

@@ -64,6 +64,7 @@ class Answered:
 
     id: str
     progressed: Progressed
+    generation: int  # of the driver
     beat: int = 0  # that of `Asked`: the driver is alive
     # Once CHOSEN:
     record: bytes = b""  # the decision record
@@ -98,16 +99,17 @@ class SavepointFiles:
 
     def answer(self, answered: Answered) -> None:
         entries = [part for entry in answered.entries.items() for part in entry]
-        content = [answered.id, answered.progressed.value, answered.beat, answered.record, entries, answered.files]
+        numbers = [answered.generation, answered.beat, answered.files]
+        content = [answered.id, answered.progressed.value, numbers, answered.record, entries]
         self._folder.replace(_ANSWERED, pack(content))
 
     def answered(self) -> Answered | None:
         content = self._read(_ANSWERED)
         if content is None:
             return None
-        to, progressed, beat, record, entries, files = content
+        to, progressed, (generation, beat, files), record, entries = content
         by_key = dict(zip(entries[::2], entries[1::2], strict=True))
-        return Answered(to, Progressed(progressed), beat, record, by_key, files)
+        return Answered(to, Progressed(progressed), generation, beat, record, by_key, files)
 
     def note(self, of: str, number: int, waves: Sequence[NotedWave]) -> None:
         content = [
@@ -145,9 +147,9 @@ class SavepointFiles:
             )
         return [unpacked_updates(packed, crc32(packed)) for packed in slices]
 
-    def forget(self, of: str | None = None) -> None:
-        """Remove the files of one savepoint, or all."""
-        self._folder.remove_tree(FOLDER if of is None else f"{FOLDER}/{of}")
+    def forget(self) -> None:
+        """Remove all these files."""
+        self._folder.remove_tree(FOLDER)
 
     def _read(self, name: str) -> Any:
         data = self._folder.read(name)

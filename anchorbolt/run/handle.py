@@ -84,7 +84,7 @@ class RunHandle:
             self._observed.recovered(folder if keeps_history else None)
             self._loop.open(self._checkpoints, self._add, until_empty=until_empty)
             if keeps_history:  # otherwise no other program knows the folder
-                self._savepoints.open(self._loop.wake)
+                self._savepoints.open(self._recovery.generation, self._loop.wake)
             self._watch_of_store.claimed(self._recovery.generation)
         except BaseException:
             self._clean_up()

@@ -49,12 +49,13 @@ class LiveSavepoints:
         self._kept: _Kept | None = None
         self._answered: Answered | None = None
         self._closed = threading.Event()
+        self._generation = 0
         self._wake: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="anchorbolt-savepoints", daemon=True)
 
-    def open(self, wake: Callable[[], None]) -> None:
+    def open(self, generation: int, wake: Callable[[], None]) -> None:
         """Begin to look for commands. `wake` makes the loop call `between_waves` soon."""
-        self._wake = wake
+        self._generation, self._wake = generation, wake
         self._thread.start()
 
     def close(self) -> None:
@@ -63,7 +64,7 @@ class LiveSavepoints:
         if self._thread.ident is not None:
             self._thread.join(_END_S)
         if self._asked is not None:
-            self._files.answer(Answered(self._asked.id, Progressed.ENDED))
+            self._files.answer(Answered(self._asked.id, Progressed.ENDED, self._generation))
 
     @property
     def keeping(self) -> str:
@@ -84,7 +85,7 @@ class LiveSavepoints:
         elif asked.is_read and kept.chosen is None:
             with closing(self._plan.provider.open(record_namespace(self._plan.wiring.prefix))) as storage:
                 entries = dict(entry for page in storage.scan() for entry in page)
-            kept.chosen = Answered(kept.id, Progressed.CHOSEN, 0, record.encode(), entries)
+            kept.chosen = Answered(kept.id, Progressed.CHOSEN, self._generation, 0, record.encode(), entries)
 
     def _run(self) -> None:
         is_first = True
@@ -110,11 +111,11 @@ class LiveSavepoints:
         if asked is not None:
             self._answer(asked, kept)
         elif kept is None and self._answered is not None:
-            self._files.forget(self._answered.id)
+            self._files.forget()
             self._answered = None
 
     def _answer(self, asked: Asked, kept: _Kept | None) -> None:
-        answer = Answered(asked.id, Progressed.SEEN, asked.beat)
+        answer = Answered(asked.id, Progressed.SEEN, self._generation, asked.beat)
         if kept is not None and kept.id == asked.id:
             chosen = kept.chosen  # first: then no wave is noted any more
             if waves := kept.waves[:]:

@@ -94,11 +94,13 @@ class _Driver:
     def __init__(self, files: SavepointFiles, snapshot: TopologySnapshot) -> None:
         self.id = uuid.uuid4().hex
         self._files = files
+        self._generation = snapshot.generation
         self._who = f"generation {snapshot.generation} of {snapshot.topology!r}"
         self._asked = Asked(self.id)
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._problem: Exception | None = None
+        self._run_has_ended = False
         self._thread = threading.Thread(target=self._beat, name="anchorbolt-savepoint", daemon=True)
 
     def __enter__(self) -> _Driver:
@@ -123,7 +125,9 @@ class _Driver:
         with suppress(OSError):
             asked = self._files.asked()
             if asked is not None and asked.id == self.id:
-                self._files.withdraw()  # the driver then removes the other files
+                self._files.withdraw()  # the driver then removes the other files, if there still is one
+            if self._run_has_ended:
+                self._files.forget()
 
     def choose(self) -> Answered:
         """Make the driver choose the wave; return its answer."""
@@ -140,9 +144,11 @@ class _Driver:
                 raise self._problem
             answered = self._files.answered()
             if answered is not None and answered.id == self.id:
-                if answered.progressed is progressed:
+                has_changed = answered.generation != self._generation  # the next one does not know the waves before it
+                self._run_has_ended = answered.progressed is Progressed.ENDED
+                if answered.progressed is progressed and not has_changed:
                     return answered
-                if answered.progressed is Progressed.ENDED:
+                if self._run_has_ended or has_changed:
                     raise MigrationRefused(f"{self._who} has ended meanwhile: there is no savepoint. Take it again.")
                 if answered.beat != beat:
                     beat, heard_at, patience_s = answered.beat, time.monotonic(), PATIENCE_S

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from anchorbolt.engine.driver import live_savepoints
 from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.errors import MigrationRefused, StateCorrupted
 from anchorbolt.files import Folder, open_folder
-from anchorbolt.maintenance.live_savepoint import FOLDER, Asked, Progressed, SavepointFiles
+from anchorbolt.maintenance.live_savepoint import FOLDER, Answered, Asked, Progressed, SavepointFiles
 from anchorbolt.migration_tools.savepoints import running as running_savepoints
 from anchorbolt.migration_tools.savepoints.manifest import Manifest
 from anchorbolt.migration_tools.savepoints.restoring import restore_savepoint
@@ -193,7 +194,25 @@ def test_a_run_that_ends_meanwhile_is_said(
         with pytest.raises(MigrationRefused):
             running.take(kept)
     assert savepoints_in(kept) == []
+    assert list(running.checkpoint.names(FOLDER)) == []
     assert running.take(kept).txid == max(running.ends)
+
+
+def test_another_driver_does_not_know_the_waves_before_it(
+    sqlite_provider: SqliteStateProvider, name: str, kept: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, before = Running(sqlite_provider, name, tmp_path / "place"), SavepointFiles.answered
+
+    def answered(files: SavepointFiles) -> Answered | None:
+        """As if the driver were killed once it keeps changes, and its successor answered."""
+        answer = before(files)
+        is_chosen = answer is not None and answer.progressed is Progressed.CHOSEN
+        return replace(answer, generation=answer.generation + 1) if is_chosen and answer is not None else answer
+
+    monkeypatch.setattr(SavepointFiles, "answered", answered)
+    with running.started(), pytest.raises(MigrationRefused):
+        running.take(kept)
+    assert savepoints_in(kept) == []
 
 
 def test_a_killed_run_does_not_answer(
