@@ -87,7 +87,7 @@ class Runs:
         for first in range(0, keys, _MANY):
             snapshot, record = read_stopped(store, NAME, NAME, taken=False, dry_run=False)
             [namespace] = record.namespaces
-            with begun(store, snapshot, record) as transaction:
+            with begun(store, snapshot, record, command="fill") as transaction:
                 writer = transaction.writer(namespace, snapshot.heads[namespace].codec)
                 for start in range(first, min(first + _MANY, keys), _SLICE):
                     names = [key(number) for number in range(start, min(start + _SLICE, keys))]
