@@ -142,7 +142,7 @@ class SavepointFiles:
         if checksum != winner.seal.checksum:
             raise StateCorrupted(
                 f"a task of {namespace} could not write its changes to {self.location}/{FOLDER}, or they are damaged: "
-                "there is no savepoint. Look into the log of the run, and take it again.",
+                "there is no savepoint. The log of the run says why. Take it again.",
                 namespace=namespace,
             )
         return [unpacked_updates(packed, crc32(packed)) for packed in slices]

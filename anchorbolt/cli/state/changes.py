@@ -28,6 +28,14 @@ Task = Annotated[
         min=0, metavar="N", help="The task that has the key, or is to have it; by default the task of the key's hash."
     ),
 ]
+KeyFunction = Annotated[
+    str | None,
+    option(
+        metavar="FUNCTION",
+        help="What returns the value by which a key of the state was grouped: 'key', 'key[0]', or module:function. "
+        "By default the first two are tried.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, and write nothing.")]
 _TOPOLOGY = typer.Argument(metavar="TOPOLOGY", help="The topology's name.")
 _COMPONENT = typer.Argument(metavar="COMPONENT", help="The stateful bolt that has the state.")
@@ -128,14 +136,7 @@ def rescale(
     ],
     conf: Conf = None,
     overrides: Overrides = None,
-    key_function: Annotated[
-        str | None,
-        option(
-            metavar="FUNCTION",
-            help="What returns the value by which a key of the state was grouped: 'key', 'key[0]', or module:function. "
-            "By default the first two are tried.",
-        ),
-    ] = None,
+    key_function: KeyFunction = None,
     take_fence: TakeFence = False,
     dry_run: DryRun = False,
     as_json: Json = False,

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
+from anchorbolt.cli.command import Conf, Json, Overrides, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.cli.state import app
-from anchorbolt.cli.state.changes import DryRun, TakeFence
+from anchorbolt.cli.state.changes import DryRun, KeyFunction, TakeFence
 from anchorbolt.cli.state.recorded import in_history
 
 
@@ -26,14 +26,7 @@ def import_(
     replaces: Annotated[
         bool, typer.Option("--replace", help="Delete the entries of the bolt that FILE does not have.")
     ] = False,
-    key_function: Annotated[
-        str | None,
-        option(
-            metavar="FUNCTION",
-            help="What returns the value by which a key is grouped: 'key', 'key[0]', or module:function. By default "
-            "the first two are tried.",
-        ),
-    ] = None,
+    key_function: KeyFunction = None,
     take_fence: TakeFence = False,
     dry_run: DryRun = False,
     as_json: Json = False,

@@ -95,7 +95,7 @@ class LiveSavepoints:
                     self._files.forget()  # what an earlier run has left
                 is_first = False
                 self._look()
-            except (OSError, AnchorboltError) as error:  # no matter of the run's
+            except (OSError, AnchorboltError) as error:  # the run goes on without it
                 _log.warning("a savepoint is asked for, but %s", error)
 
     def _look(self) -> None:

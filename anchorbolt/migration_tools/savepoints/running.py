@@ -202,10 +202,7 @@ def _changes(
 
 
 def _copied_sources(writing: SavepointWriter, checkpoint: Folder, record: DecisionRecord) -> list[str]:
-    for left in reversed(range(_TRIES)):
-        try:
+    for _ in range(_TRIES - 1):
+        with suppress(FileNotFoundError):
             return [writing.source(checkpoint, each) for each in source_files(checkpoint, record)]
-        except FileNotFoundError:
-            if not left:
-                raise
-    raise AssertionError
+    return [writing.source(checkpoint, each) for each in source_files(checkpoint, record)]
