@@ -46,6 +46,9 @@ def ship(context: SparkContext, *, for_hdfs: bool = False) -> None:
             for member in sorted(files):
                 archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), files[member].read_bytes())
     context.addPyFile(str(path))
+    # Spark also puts the archive on this process's path, before what is installed. The driver has these modules, and
+    # a process that it spawns takes over its path: read from an archive, Anchorbolt has no files to ship.
+    sys.path[:] = [entry for entry in sys.path if Path(entry).name != name]
 
 
 @functools.cache

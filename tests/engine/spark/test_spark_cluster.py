@@ -4,6 +4,7 @@ import itertools
 import os
 import re
 import signal
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,6 +74,13 @@ def test_a_diamond_of_two_spouts_has_the_same_state_on_both_engines_as_in_plain_
         assert handle.state("total") == totals
         assert sum(report.tuples_in["split"] for report in handle.reports) == 11
     assert on_spark.status is RunStatus.FINISHED
+
+
+def test_a_run_leaves_the_import_path_of_the_driver_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    before = list(sys.path)
+    run(spark, word_count(text_spout(write_lines(tmp_path / "in", LINES))), conf_in(tmp_path))
+    assert sys.path == before
+    assert not [entry for entry in sys.path if entry.endswith(".zip") and "anchorbolt" in entry]
 
 
 def test_state_in_redis_and_two_topologies_in_one_database(
