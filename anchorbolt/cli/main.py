@@ -23,6 +23,7 @@ from anchorbolt.cli.migrate import app as migrate_app
 from anchorbolt.cli.state import app as state_app
 from anchorbolt.cli.storm_conversion import convert
 from anchorbolt.cli.storm_state import storm_state
+from anchorbolt.util.garbage import spare_imports
 
 app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
 app.add_typer(state_app, name="state")
@@ -43,6 +44,7 @@ class LogFormat(str, Enum):
 
 def main() -> None:
     """Run the command with the arguments of this process, and exit with its exit code."""
+    spare_imports()
     app(prog_name="anchorbolt")
 
 

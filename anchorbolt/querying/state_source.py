@@ -16,6 +16,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.querying.opening import open_state
 from anchorbolt.querying.reader import Entries, Part
+from anchorbolt.util.garbage import spare_imports
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.times import to_datetime
 from anchorbolt.util.values import as_text, key_from_text
@@ -124,6 +125,7 @@ class _Reader(DataSourceReader):
         return [_Task(part, record.encode()) for part in parts if only is None or part.component in only]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        spare_imports()  # of a Python worker of Spark
         task = cast(_Task, partition)
         record = DecisionRecord.decode(task.record, "the plan of Spark")
         with open_state(self._topology, self._conf) as state:
@@ -158,8 +160,8 @@ def _keys_shown_as(texts: Sequence[str]) -> list[Any] | None:
 
 
 _COLUMNS: dict[str, Callable[[Part, Entries], Sequence[Any]]] = {
-    "component": lambda part, page: [part.component] * len(page.keys),
-    "task": lambda part, page: [part.task] * len(page.keys),
+    "component": lambda part, page: pa.repeat(part.component, len(page.keys)),
+    "task": lambda part, page: pa.repeat(pa.scalar(part.task, pa.int32()), len(page.keys)),
     "key": lambda _, page: page.keys,
     "value": lambda _, page: page.values,
     "expires_at": lambda _, page: [

@@ -189,7 +189,9 @@ def untagged(data: bytes) -> tuple[int, bytes]:
 
 def untagged_many(parts: Sequence[bytes]) -> Sequence[bytes]:
     """Return the encodings of stored values without their versions. Raises as `untagged`."""
-    return [untagged(part)[1] for part in parts] if _TAG in b"".join(parts) else parts
+    if _TAG not in b"".join(parts) or not any(part.startswith(_TAG) for part in parts):
+        return parts
+    return [untagged(part)[1] for part in parts]
 
 
 class Serializer(ABC, Generic[V]):

@@ -42,18 +42,17 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
         """Return the value of `key`, or `default` if it has none."""
-        kind = type(key)
-        cache_key = key if kind is str or kind is int else self._cache_key(key)
+        # To call `type` again takes less than to keep its result: most keys are texts, and most values whole numbers.
+        cache_key = key if type(key) is str or type(key) is int else self._cache_key(key)
         value = self._dirty.get(cache_key, _NOTHING)
         if value is _NOTHING:
             try:
                 value = self._cache[cache_key]
             except KeyError:
-                if kind is int or kind is str:
+                if cache_key is key:
                     cache_key = self._encoding.cache_key(key)
                 value = self._fetched(cache_key)
-        kind = type(value)
-        if kind is int or kind is str:
+        if type(value) is int or type(value) is str:
             return value
         if value is ABSENT:
             return default
@@ -82,12 +81,10 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             self._put_with_ttl(key, value, ttl)
             return
         # Every counter takes this path. A key of an update or in the cache was checked before.
-        kind: type = type(key)
-        dirty: dict[Any, Any] = self._dirty
-        if kind is str or kind is int:
-            if key in dirty:
+        if type(key) is str or type(key) is int:
+            if key in self._dirty:
                 if type(value) is int and value < self._short_int and value > LEAST_SHORT:  # type: ignore[operator]
-                    dirty[key] = value
+                    self._dirty[key] = value
                     return
                 cache_key: Any = key
             else:
@@ -96,10 +93,10 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
             cache_key = self._cache_key(key)
         kind = type(value)
         if -SMALL_INT < value < self._small_int if kind is int else kind in self._kept:  # type: ignore[operator]
-            dirty[cache_key] = value
+            self._dirty[cache_key] = value
         else:
             self._put_large(key, cache_key, value)
-        if len(dirty) >= self._pending_entries:
+        if len(self._dirty) >= self._pending_entries:
             self._stage_updates()
 
     def _put_with_ttl(self, key: Any, value: Any, ttl: Duration) -> None:

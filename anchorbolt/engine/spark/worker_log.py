@@ -1,6 +1,5 @@
 """Sets up Spark's Python workers: their faults, their watchdog, and their log, as JSON events if the driver asks."""
 
-import gc
 import logging
 import os
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.faults.injection import install_faults
 from anchorbolt.faults.points import current_task
+from anchorbolt.util.garbage import spare_imports
 
 LOG_FORMAT_VARIABLE = "ANCHORBOLT_LOG_FORMAT"
 """Environment variable of a worker; `json` makes it log events (`anchorbolt.util.event_log`) to standard error."""
@@ -34,9 +34,7 @@ def set_up_process() -> None:
         install_faults()
         allow_to_end_this_process()
         set_up_worker_log()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 20, 20)
+        spare_imports()
         # Arrow and NumPy release the interpreter lock some ten times for a blob. While another thread of the process
         # works, such as a spout's, each time costs this long: with Python's 5 ms, 0.6 us a tuple.
         sys.setswitchinterval(_SWITCH_S)

@@ -39,7 +39,8 @@ Due = tuple[int, int]
 
 def has_header(stored: Iterable[bytes | None]) -> bool:
     """Return False if none of these values has a header; True if one may have one."""
-    return DUE_TAG in b"".join(filter(None, stored))
+    data = list(filter(None, stored))
+    return DUE_TAG in b"".join(data) and any(each.startswith(DUE_TAG) for each in data)
 
 
 def split(data: bytes) -> tuple[Due | None, bytes]:
@@ -118,7 +119,8 @@ def live_columns(
     if not page:
         return (), (), None
     keys, values = zip(*page, strict=True)
-    if not has_header(values) and INDEX_TAG not in b"".join(keys):
+    has_index_keys = INDEX_TAG in b"".join(keys) and any(key.startswith(INDEX_TAG) for key in keys)
+    if not has_index_keys and not has_header(values):
         return keys, values, None
     entries = list(live(page, now))
     return tuple(zip(*entries, strict=True)) if entries else ((), (), None)  # type: ignore[return-value]
