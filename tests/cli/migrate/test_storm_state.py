@@ -66,7 +66,7 @@ def test_what_is_refused_has_an_exit_code_and_a_reason(ends: list[str], redis_da
         ((*ends, *count, "--parallelism", "other=2"), 2, "parallelism of 'other'"),
         ((*ends, *count, "--enum", "Colour"), 2, "CLASS=A,B,C"),
         ((*ends, "--topology", "$words", "--component", "count=count"), 2, "reserved"),
-        ((*sqlite, *count), 2, "Storm's hashes are in Redis"),
+        ((*sqlite, *count), 2, "Storm's state is in Redis or HBase"),
         ((*ends, "--topology", "words", "--component", "count=none"), 4, "no namespace of a component 'none'"),
         ((*ends, "--topology", "words", "--component", "types=types"), 4, "twice in types-8"),
     ):
