@@ -42,7 +42,7 @@ class _RedisPlace:
     def put(self, name: str, fields: Mapping[bytes, bytes]) -> None:
         self._client.delete(name)
         if fields:
-            self._client.hset(name, mapping=dict(fields))
+            self._client.hset(name, mapping=dict[Any, Any](fields))
 
     def close(self) -> None:
         self._client.close()

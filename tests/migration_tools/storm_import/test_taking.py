@@ -86,7 +86,7 @@ def test_every_namespace_of_every_release_is_taken_as_it_is_stated_or_refused(
             imported(storm, target, components=components, options=options)
             found, wanted = merged(target), stated(dump, name, rolls_forward=False)
             assert shown(found) == shown(wanted), name
-        load(dict.fromkeys(hashes, {}))
+        load({key: {} for key in hashes})
 
 
 def shown(items: dict[Any, Any]) -> list[str]:
