@@ -114,6 +114,7 @@ def convert_rows(
         for conversion in conversions:
             conversion.check(has_table=has_table)
         if not options.dry_run:
+            new.create()
             for conversion in conversions:
                 conversion.write()
             for conversion in conversions:

@@ -109,13 +109,16 @@ class StormRows:
                 raise
         return True
 
+    def create(self) -> None:
+        """Create the table if it is missing and the settings permit it."""
+        self._table.check()  # HBase does not report a missing table by all calls
+
     def write(self, key: bytes, entries: Iterable[tuple[bytes, bytes]]) -> None:
-        """Add entries to a hash. A missing table is created if the settings permit it.
+        """Add entries to a hash of a table that exists.
 
         The cells have one old timestamp. So a call that is repeated writes the same cells, and a message that HBase
         applies late never hides what Storm has written since.
         """
-        self._table.check()  # creates the table: HBase does not report a missing one by all calls
         if _is_row(key):
             self._table.put_columns(key, entries, _WRITTEN_AT)
         else:

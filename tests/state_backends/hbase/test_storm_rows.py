@@ -58,12 +58,12 @@ def test_names_are_found_without_a_read_of_each_entry(
     table.close()
 
 
-def test_a_missing_table_exists_once_something_is_written(hbase_server: HBaseServer) -> None:
+def test_a_missing_table_is_created_only_on_demand(hbase_server: HBaseServer) -> None:
     table = StormTable(hbase_server)
     with StormRows(table.provider(table=f"{table.name}-new")) as rows:
         assert not rows.exists()
         assert not rows.exists()
-        rows.write(b"count-1", {b"a": b"1"}.items())
+        rows.create()
         assert rows.exists()
     with StormRows(table.provider(table=f"{table.name}-other", create_table=False)) as rows:
         with pytest.raises(ConfigError):
