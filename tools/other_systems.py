@@ -17,6 +17,7 @@ STORMS = {
     **{release: JarList(f"storm-{release}.txt", f"storm-{release}") for release in ("1.0", "1.1", "1.2", "2.0")},
     "2.6": STORM,
 }
+STORM_HBASE = JarList("storm-hbase.txt", "storm-hbase")
 
 _GET_JDK = (
     "Install a JDK 17 or 21 (Debian and Ubuntu: apt-get install openjdk-17-jdk-headless; Fedora: dnf install "
@@ -33,7 +34,7 @@ def ensure(java_home: str | None, *, log: Path) -> None:
         SetUpError: in CI only: a jar cannot be fetched or is not the pinned one, pip failed, or there is no JDK.
     """
     with optional("Storm"):
-        for jars in STORMS.values():
+        for jars in (*STORMS.values(), STORM_HBASE):
             jars.ensure(log=log)
         require_java("Storm", java_home)
         if java_compiler() is None:

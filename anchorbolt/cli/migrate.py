@@ -37,7 +37,7 @@ _login = partial(typer.Option, show_default=False, rich_help_panel="Login and en
 
 EXIT_CODES = (
     "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
-    "was refused, or Redis failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
+    "was refused, or the store failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
 )
 
 with_result = partial(

@@ -28,12 +28,13 @@ def storm_state(
             "--component",
             metavar="BOLT=COMPONENT",
             show_default=False,
-            help="A bolt, and the component of Storm whose state it gets: all namespaces COMPONENT-<task id> in Redis. "
-            "May be repeated.",
+            help="A bolt, and the component of Storm whose state it gets: all its namespaces COMPONENT-<task id>. May "
+            "be repeated.",
         ),
     ],
     from_file: Annotated[
-        Path | None, option("--from", metavar="FILE", help="Configuration that names the Redis with Storm's state.")
+        Path | None,
+        option("--from", metavar="FILE", help="Configuration that names the Redis or HBase with Storm's state."),
     ] = None,
     to_file: Annotated[Path | None, option("--to", metavar="FILE", help="Configuration of the new topology.")] = None,
     from_overrides: Annotated[list[str] | None, option("--from-set", metavar="KEY=VALUE", help=SET_HELP)] = None,
@@ -46,7 +47,7 @@ def storm_state(
     ] = None,
     checkpoint_spout: Annotated[
         str | None,
-        option(metavar="NAMESPACE", help="Storm's $checkpointspout-<task id>. Needed only if Redis has several."),
+        option(metavar="NAMESPACE", help="Storm's $checkpointspout-<task id>. Needed only if there are several."),
     ] = None,
     registered: Registered = None,
     key_class: KeyClass = None,

@@ -13,11 +13,17 @@ from numpy.typing import NDArray
 from anchorbolt.errors import MigrationRefused, SerializationError
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.entries import Codecs
-from anchorbolt.migration_tools.storm_state import SAMPLE_ENTRIES, StormOptions, form_of, pages_of, part_decoder
+from anchorbolt.migration_tools.storm_state import (
+    SAMPLE_ENTRIES,
+    StormHashes,
+    StormOptions,
+    form_of,
+    pages_of,
+    part_decoder,
+)
 from anchorbolt.migration_tools.storm_tasks import Page, StormTask, entries_of
 from anchorbolt.state_backends.contract import SizeLimits
 from anchorbolt.state_backends.encoding import EntryEncoding
-from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from anchorbolt.storm.kryo import Tombstone
 from anchorbolt.storm.plain_values import plain_value
 from anchorbolt.streams.hashing import destinations_of, hashes_of
@@ -64,7 +70,7 @@ class StormBolt:
 
     def __init__(
         self,
-        hashes: RedisHashes,
+        hashes: StormHashes,
         component: str,
         storm_tasks: Sequence[StormTask],
         tasks: int,

@@ -1,4 +1,4 @@
-"""Takes the state of a Storm topology in Redis into a new topology of Anchorbolt.
+"""Takes the state of a Storm topology in Redis or HBase into a new topology of Anchorbolt.
 
 Storm is only read, twice. The first pass converts and encodes every entry, to refuse what cannot be kept before
 anything is written; the second pass stages. Between them 16 bytes of each entry are kept, its fingerprint: it shows a
@@ -99,20 +99,20 @@ def import_storm_state(
     by this key chooses. A call after an interrupted import finishes it; a call after a finished one changes nothing.
 
     Args:
-        source: The Redis or Redis Cluster with Storm's state. It is only read.
+        source: The Redis, Redis Cluster or HBase with Storm's state. It is only read.
         target: The store to write to. It must have no state of the topology.
         topology: Name of the new topology.
         prefix: Prefix of its namespaces, without the colon; may be empty.
-        components: The component of Storm by the bolt that gets its state. All of its tasks in Redis are taken.
+        components: The component of Storm by the bolt that gets its state. All of its tasks in the source are taken.
         options: Facts from Storm's configuration.
         codecs: The codecs of the new topology.
         parallelism: The number of tasks by bolt; by default as many as on Storm.
-        checkpoint_spout: Namespace of Storm's checkpoint spout, if Redis has several.
+        checkpoint_spout: Namespace of Storm's checkpoint spout, if the source has several.
         dry_run: Make all checks, and write nothing.
         progress: Receives the progress.
 
     Raises:
-        ConfigError: The source is not a Redis, a bolt is unknown, or both stores would use the same names.
+        ConfigError: The source is neither Redis nor HBase, a bolt is unknown, or both stores would use the same names.
         TopologyError: A name cannot be the name of a topology or of a bolt.
         MigrationRefused: An entry cannot be read, converted or encoded; a key exists twice; a task contradicts the
             checkpoint spout; the target has other state; or Storm wrote during the import. Nothing was changed.

@@ -1,14 +1,15 @@
-"""Reads a Storm namespace in Redis, written by Storm's default serializer: `ns`, `ns$prepare` and `ns$txid`.
+"""Reads a Storm namespace, written by Storm's default serializer: the hashes `ns`, `ns$prepare` and `ns$txid`.
 
 A key or value that needs a user's class is returned as bytes, with a problem that names the class.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import Protocol
 
-from anchorbolt.config.providers import PROVIDER_CONFIG
+from anchorbolt.config.providers import PROVIDER_CONFIG, HBaseSettings
 from anchorbolt.errors import ConfigError, MigrationRefused, SerializationError, StateError
 from anchorbolt.migration_tools.entries import Decoded, Entry
 from anchorbolt.state_backends.contract import StateProvider
@@ -37,6 +38,27 @@ class StormOptions:
     generation: Generation | None  # None to find out from the bytes
 
 
+class StormHashes(Protocol):
+    """Storm's hashes in a store, to be read. HBase keeps them in rows, but its reader shows them as hashes."""
+
+    @property
+    def listing(self) -> str: ...
+
+    def describe(self) -> str: ...
+
+    def names(self, prefix: bytes) -> Iterator[bytes]:
+        """Yield the names of hashes that start with `prefix`; a name may come twice."""
+
+    def types(self, keys: Sequence[bytes]) -> Mapping[bytes, str]: ...
+
+    def length(self, key: bytes) -> int: ...
+
+    def entries(self, key: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield the fields and values of a hash in pages; an entry may come twice."""
+
+    def fields(self, key: bytes, fields: Sequence[bytes]) -> list[bytes | None]: ...
+
+
 @contextmanager
 def scan_storm(
     provider: StateProvider, name: str, options: StormOptions
@@ -51,8 +73,8 @@ def scan_storm(
         count = sum(length_of(hashes, each) for each in names)
         if not count and not txids:
             raise StateError(
-                f"there is neither a hash {name!r} nor {name}$prepare nor {name}$txid. Storm names a namespace "
-                "<component>-<task id>; redis-cli --scan --pattern '*$txid' lists them.",
+                f"{hashes.describe()} has neither a hash {name!r} nor {name}$prepare nor {name}$txid. Storm names a "
+                f"namespace <component>-<task id>. This lists them: {hashes.listing}.",
                 namespace=name,
             )
         notes = []
@@ -77,12 +99,16 @@ def scan_storm(
         yield notes, pages, count
 
 
-def open_hashes(provider: StateProvider) -> RedisHashes:
-    """Return Storm's hashes in the provider's Redis. Raises `ConfigError` if the provider has no Redis."""
+def open_hashes(provider: StateProvider) -> AbstractContextManager[StormHashes]:
+    """Return Storm's hashes in the provider's store. Raises `ConfigError` if Storm keeps no state in such a store."""
+    if isinstance(provider, HBaseSettings):
+        from anchorbolt.state_backends.hbase.storm_rows import StormRows  # its packages may not be installed
+
+        return StormRows(provider)
     if not isinstance(provider, RedisStateProvider | RedisClusterStateProvider):
         raise ConfigError(
-            f"Storm's hashes are in Redis, but the configuration names {provider.describe()}. Set "
-            "topology.state.provider to redis or redis-cluster.",
+            f"Storm's state is in Redis or HBase, but the configuration names {provider.describe()}. Set "
+            "topology.state.provider to redis, redis-cluster or hbase.",
             key=PROVIDER_CONFIG,
         )
     return RedisHashes(provider.address, Advice(not_ours="Name a namespace of Storm's"))
@@ -116,21 +142,14 @@ def part_decoder(
     return decoded
 
 
-def pages_of(hashes: RedisHashes, name: str) -> Iterator[list[tuple[bytes, bytes]]]:
+def pages_of(hashes: StormHashes, name: str) -> Iterator[list[tuple[bytes, bytes]]]:
     """Yield the fields and values of a hash, nothing if it does not exist; an entry may come twice."""
-    return hashes.entries(name.encode()) if length_of(hashes, name) else iter(())
+    return hashes.entries(name.encode()) if _is_hash(hashes, name) else iter(())
 
 
-def length_of(hashes: RedisHashes, name: str) -> int:
+def length_of(hashes: StormHashes, name: str) -> int:
     """Return the number of fields of a hash. Raises `StateError` if the key is not a hash."""
-    try:
-        key = name.encode()
-    except UnicodeEncodeError:  # Python's form of arguments that are not UTF-8
-        raise ConfigError(f"{name!r} is not UTF-8, and Storm's names are. Name a namespace of Storm's.") from None
-    kind = hashes.types([key])[key]
-    if kind not in ("hash", "none"):
-        raise StateError(f"{name!r} holds a {kind}, not a hash. Name a namespace of Storm's.", namespace=name)
-    return hashes.length(key)
+    return hashes.length(name.encode()) if _is_hash(hashes, name) else 0
 
 
 def form_of(sample: list[tuple[bytes, bytes]], name: str, generation: Generation | None) -> StoredForm:
@@ -147,3 +166,15 @@ def form_of(sample: list[tuple[bytes, bytes]], name: str, generation: Generation
     texts = [base64_text.decode(part) is not None for entry in sample for part in entry]
     is_text = 2 * sum(texts) > len(texts)
     return StoredForm(generation, base64=is_text and generation in (Generation.STORM_1_0, Generation.STORM_1_1))
+
+
+def _is_hash(hashes: StormHashes, name: str) -> bool:
+    """Return whether a hash exists. Raises `StateError` if the key is not a hash."""
+    try:
+        key = name.encode()
+    except UnicodeEncodeError:  # Python's form of arguments that are not UTF-8
+        raise ConfigError(f"{name!r} is not UTF-8, and Storm's names are. Name a namespace of Storm's.") from None
+    kind = hashes.types([key])[key]
+    if kind not in ("hash", "none"):
+        raise StateError(f"{name!r} holds a {kind}, not a hash. Name a namespace of Storm's.", namespace=name)
+    return kind == "hash"

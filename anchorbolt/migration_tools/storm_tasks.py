@@ -1,4 +1,4 @@
-"""The tasks of a Storm topology in Redis, and what Storm would do with their state at its next start.
+"""The tasks of a Storm topology in a store, and what Storm would do with their state at its next start.
 
 Storm's checkpoint spout keeps a txid and one of three states in `$checkpointspout-<task>`. When a topology starts, the
 spout recovers by that state alone (`CheckPointState`, and `StatefulBoltExecutor` in each task):
@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from anchorbolt.errors import MigrationRefused, StateCorrupted, StateError
-from anchorbolt.migration_tools.storm_state import StormOptions, form_of, length_of, pages_of, part_decoder
-from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
+from anchorbolt.migration_tools.storm_state import StormHashes, StormOptions, form_of, length_of, pages_of, part_decoder
 from anchorbolt.storm.kryo.values import JavaScalar
 
 _SPOUT = "$checkpointspout"
@@ -55,34 +54,36 @@ class Recovered(NamedTuple):
     rolls_forward: bool  # whether the prepared entries count
 
 
-def tasks_of_component(hashes: RedisHashes, component: str) -> list[StormTask]:
-    """Return the tasks of a component of Storm's, by number. Raises `StateError` if Redis has none."""
+def tasks_of_component(hashes: StormHashes, component: str) -> list[StormTask]:
+    """Return the tasks of a component of Storm's, by number. Raises `StateError` if the store has none."""
     names = _numbered(hashes, component, r"(\$txid|\$prepare)?")
     if not names:
         raise StateError(
-            f"Redis has no namespace of a component {component!r} of Storm's: it would be {component}-<task id>. "
-            "redis-cli --scan --pattern '*$txid' lists the namespaces.",
+            f"{hashes.describe()} has no namespace of a component {component!r} of Storm's: it would be "
+            f"{component}-<task id>. This lists the namespaces: {hashes.listing}.",
             namespace=component,
         )
     return [_task(hashes, name) for name in names]
 
 
-def checkpoint_of(hashes: RedisHashes, named: str | None, options: StormOptions) -> StormCheckpoint | None:
-    """Return the state of the topology's checkpoint spout; None if Redis has no checkpoint spout.
+def checkpoint_of(hashes: StormHashes, named: str | None, options: StormOptions) -> StormCheckpoint | None:
+    """Return the state of the topology's checkpoint spout; None if the store has no checkpoint spout.
 
-    `named` is its namespace; it is needed if Redis has several. Raises `MigrationRefused` without it, and `StateError`
-    if there is no such namespace.
+    `named` is its namespace; it is needed if the store has several. Raises `MigrationRefused` without it, and
+    `StateError` if there is no such namespace.
     """
     found = _numbered(hashes, _SPOUT, "") if named is None else [named]
     if len(found) > 1:
         raise MigrationRefused(
-            f"Redis has the checkpoint spouts of several topologies of Storm's: {', '.join(found)}. Name the one of "
-            "this topology: --checkpoint-spout."
+            f"{hashes.describe()} has the checkpoint spouts of several topologies of Storm's: {', '.join(found)}. Name "
+            "the one of this topology: --checkpoint-spout."
         )
     for name in found:
         entries = [entry for page in pages_of(hashes, name) for entry in page]
         if not entries:
-            raise StateError(f"there is no hash {name!r}. Name the namespace of a checkpoint spout.", namespace=name)
+            raise StateError(
+                f"{hashes.describe()} has no hash {name!r}. Name the namespace of a checkpoint spout.", namespace=name
+            )
         form = form_of(entries, name, options.generation)
         decode_key, decode_value = (part_decoder(form, entries, options, is_key=is_key) for is_key in (True, False))
         for field, stored in entries:
@@ -121,7 +122,7 @@ def recovered(tasks: Sequence[StormTask], checkpoint: StormCheckpoint | None) ->
     return Recovered(decided, rolls_forward=False)
 
 
-def entries_of(hashes: RedisHashes, task: StormTask, *, rolls_forward: bool) -> Iterator[Page]:
+def entries_of(hashes: StormHashes, task: StormTask, *, rolls_forward: bool) -> Iterator[Page]:
     """Yield the fields and values of a task after Storm's recovery, tombstones included; an entry may come twice."""
     prepare = f"{task.namespace}$prepare"
     replaces = rolls_forward and task.prepared_entries > 0
@@ -138,7 +139,7 @@ def _without_checkpoint(tasks: Sequence[StormTask]) -> Recovered:
     for task in tasks:
         if task.prepared_entries:
             raise MigrationRefused(
-                f"{task.namespace} has prepared txid {task.prepared}, and Redis has no checkpoint spout "
+                f"{task.namespace} has prepared txid {task.prepared}, and the store has no checkpoint spout "
                 f"({_SPOUT}-<task id>), which decides whether it counts. Start the topology on Storm and stop it."
             )
     txids = {task.committed for task in tasks}
@@ -146,8 +147,8 @@ def _without_checkpoint(tasks: Sequence[StormTask]) -> Recovered:
     if txid is None:
         at = ", ".join(f"{task.namespace} at {_shown(task.committed)}" for task in tasks)
         raise MigrationRefused(
-            f"Redis has no checkpoint spout ({_SPOUT}-<task id>), and the tasks are not at one txid: {at}. Start the "
-            "topology on Storm and stop it."
+            f"the store has no checkpoint spout ({_SPOUT}-<task id>), and the tasks are not at one txid: {at}. Start "
+            "the topology on Storm and stop it."
         )
     return Recovered(txid, rolls_forward=False)
 
@@ -164,16 +165,15 @@ def _shown(txid: int | None) -> str:
     return "none" if txid is None else str(txid)
 
 
-def _numbered(hashes: RedisHashes, component: str, suffix: str) -> list[str]:
+def _numbered(hashes: StormHashes, component: str, suffix: str) -> list[str]:
     """Return the namespaces `<component>-<number>` that have one of the hashes, by number."""
     pattern = re.compile(rf"{re.escape(component)}-([0-9]+){suffix}")
-    glob = re.sub(r"([*?\[\]\\^])", r"\\\1", component)
-    keys = (key.decode("utf-8", "replace") for key in hashes.keys(f"{glob}-*"))
+    keys = (key.decode("utf-8", "replace") for key in hashes.names(f"{component}-".encode(errors="replace")))
     numbers = {match[1] for key in keys if (match := pattern.fullmatch(key))}
     return [f"{component}-{number}" for number in sorted(numbers, key=lambda text: (len(text), text))]
 
 
-def _task(hashes: RedisHashes, name: str) -> StormTask:
+def _task(hashes: StormHashes, name: str) -> StormTask:
     txids = dict(entry for page in pages_of(hashes, f"{name}$txid") for entry in page)
     committed, prepared = _txid(name, txids, b"commit"), _txid(name, txids, b"prepare")
     return StormTask(name, committed, prepared, length_of(hashes, name), length_of(hashes, f"{name}$prepare"))

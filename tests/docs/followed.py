@@ -43,7 +43,9 @@ FOLLOWED = {
         )
     ),
     "docs/custom_provider.md": Followed(("test_postgres.py",), ("Run a job with it",)),
-    "docs/migrating_from_storm.md": Followed(without=("To another Storm", "Into a topology of Anchorbolt")),
+    "docs/migrating_from_storm.md": Followed(
+        without=("To another Storm", "State in HBase", "Into a topology of Anchorbolt")
+    ),
     "examples/batch_sums/README.md": Followed(),
     "examples/global_count/README.md": Followed(),
     "examples/order_join/README.md": Followed(),

@@ -139,6 +139,11 @@ class HBaseServer(Server):
         self._settings[name] = value
         self._write_settings()
 
+    @property
+    def zookeeper_port(self) -> int:
+        """For Java's clients of HBase, which do not use Thrift."""
+        return self._ports[0]
+
     def connection(self) -> happybase.Connection:
         """Return an open connection to the Thrift server; the caller closes it."""
         return happybase.Connection(

@@ -120,7 +120,7 @@ def scan(
     codec: Annotated[
         ScanCodec,
         typer.Option(
-            help="storm-kryo reads NAMESPACE as a plain Redis hash, with its $prepare and $txid, that Storm's default "
+            help="storm-kryo reads NAMESPACE in Redis or HBase, with its $prepare and $txid, that Storm's default "
             "serializer wrote. The options below are for it."
         ),
     ] = ScanCodec.NAMESPACE,

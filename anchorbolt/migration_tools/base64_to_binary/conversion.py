@@ -39,12 +39,12 @@ class HashResult:
     """The result for one hash.
 
     Attributes:
-        key: The name of the hash in Redis.
+        key: The name of the hash.
         action: What the command did, or would do.
         entries: The number of entries.
         content: The format before the command: `storm-1.0`, `storm-1.1` or `binary`, for a conversion to another Storm
             the first release with it; None if it was not recognised.
-        kept_as: The name of the hash that keeps the earlier data, or None.
+        kept_as: The name of the hash that keeps the earlier data, in HBase with its table, or None.
         note: A sentence for the user, or an empty string.
     """
 

@@ -1,1 +1,1 @@
-"""Converts state that one Storm wrote to Redis to the format that another Storm reads."""
+"""Converts state that one Storm wrote to Redis or HBase to the format that another Storm reads."""

@@ -92,7 +92,7 @@ def is_lasting(error: Exception) -> bool:
     return _translation(error).is_lasting
 
 
-def is_missing_table(error: Exception) -> bool:
+def is_missing_table(error: BaseException | None) -> bool:
     return isinstance(error, HBaseIOError) and "TableNotFoundException" in _text_of(error)
 
 

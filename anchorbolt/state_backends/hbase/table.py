@@ -85,10 +85,55 @@ class HBaseTable:
             if first >= len(rows):
                 return
 
+    def read_columns(self, row: bytes, columns: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the newest values of some columns of a row, without columns that have no cell."""
+        found: dict[bytes, bytes] = {}
+        for some in _messages(((self._name(column), len(column)) for column in columns), _ROWS_READ):
+            for result in self._call("getRowWithColumns", row, some, {}):
+                found.update(self._columns_of(result))
+        return found
+
+    def row(self, row: bytes, *, page_size: int = 1000, only: bytes = b"") -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield the columns of a row and their values, in order, in pages of `page_size` columns or 4 MiB.
+
+        `only` is a filter in HBase's words. No scanner is open between two pages.
+        """
+        after = None
+        more = True
+        while more:
+            filters = [only] if only else []
+            if after is not None:
+                filters.append(b"ColumnRangeFilter('" + after.replace(b"'", b"''") + b"', false, '', false)")
+            scan = TScan(
+                startRow=row,
+                stopRow=row + b"\x00",
+                columns=[self._family],
+                caching=min(page_size, 1000),
+                batchSize=1,  # each result has one column, so that pages of results have a bounded size
+                filterString=b" AND ".join(filters) or None,
+            )
+            results, more = self._run(partial(_page, self._table, scan, page_size))
+            page = [entry for result in results for entry in self._columns_of(result).items()]
+            if page:
+                yield page
+                after = page[-1][0]
+
+    def first_row(self, start: bytes, stop: bytes) -> bytes | None:
+        """Return the first row from `start` to before `stop` that has a cell in any column, or None."""
+        only = b"FirstKeyOnlyFilter() AND KeyOnlyFilter()"
+        scan = TScan(startRow=start, stopRow=stop, columns=[self._family], caching=1, filterString=only)
+        results, _ = self._run(partial(_page, self._table, scan, 1))
+        return results[0].row if results else None
+
     def put(self, column: bytes, cells: Iterable[tuple[bytes, bytes]], timestamp: int | None) -> None:
         """Write one cell in each row, all at one timestamp; None means the server's. Atomic for each row only."""
         name = self._name(column)
         mutations = ((row, _put(name, value), len(row) + len(value)) for row, value in cells)
+        self._mutate(mutations, timestamp)
+
+    def put_columns(self, row: bytes, cells: Iterable[tuple[bytes, bytes]], timestamp: int) -> None:
+        """Write columns of one row, all at one timestamp. Not atomic."""
+        mutations = ((row, _put(self._name(column), value), len(column) + len(value)) for column, value in cells)
         self._mutate(mutations, timestamp)
 
     def delete(self, column: bytes, rows: Iterable[bytes], timestamp: int) -> None:
@@ -150,6 +195,10 @@ class HBaseTable:
                 self._call("mutateRows", some, {})
             else:
                 self._call("mutateRowsTs", some, timestamp, {})
+
+    def _columns_of(self, result: Any) -> dict[bytes, bytes]:
+        prefix = len(self._family) + 1
+        return {name[prefix:]: cell.value for name, cell in result.columns.items()}
 
     def _name(self, column: bytes) -> bytes:
         return self._family + b":" + column

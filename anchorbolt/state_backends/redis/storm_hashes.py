@@ -48,6 +48,18 @@ class RedisHashes(RedisClient):
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    def describe(self) -> str:
+        return str(self.address)
+
+    @property
+    def listing(self) -> str:
+        """What lists the namespaces, for messages."""
+        return "redis-cli --scan --pattern '*$txid'"
+
+    def names(self, prefix: bytes) -> Iterator[bytes]:
+        """Yield the keys that start with `prefix`; a key may come twice."""
+        return self.keys(re.sub(r"([*?\[\]\\^])", r"\\\1", prefix.decode()) + "*")
+
     def types(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
         """Return the type of each key as Redis names it; `none` if the key does not exist."""
         return {key: self.command(shown(key), "TYPE", key).decode() for key in keys}

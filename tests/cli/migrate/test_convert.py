@@ -1,14 +1,19 @@
 """`anchorbolt migrate convert`, as a user runs it, and as its page shows it."""
 
 import json
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import invoke
 from tests.docs.pages import Page
+from tests.migration_tools.conftest import conf_of
+from tests.servers.hbase_server import HBaseServer
 from tests.servers.redis_server import RedisServer
 from tests.support.storm_fixtures import dump
+from tests.support.storm_hbase import StormTable
 
 run = partial(invoke, "migrate")
 TASKS = ("--component", "count", "--include-checkpoint-spout")
@@ -25,12 +30,56 @@ def place(redis_database: RedisServer) -> list[str]:
 
 def test_the_page_shows_what_the_command_prints(place: list[str]) -> None:
     blocks = Page("docs/migrating_from_storm.md").blocks
-    [typed] = [block.text for block in blocks if block.language == "sh" and "migrate convert" in block.text]
+    typed = next(block.text for block in blocks if block.language == "sh" and "migrate convert" in block.text)
     printed = [block.text for block in blocks if block.language == "text" and "$checkpointspout-1: conv" in block.text]
     for line in typed.strip().splitlines():
         result = run(*line.split()[2:], *place)
         assert result.exit_code == 0, result.output
-    assert result.stdout.strip() == printed[-1].strip()
+    assert result.stdout.strip() == printed[0].strip()
+
+
+@pytest.fixture
+def conf(hbase_server: HBaseServer, tmp_path: Path) -> Path:
+    """The configuration of a table of HBase with a word count of Storm 1.2."""
+    with closing(StormTable(hbase_server)) as table:
+        for name, fields in dump("storm-1.2.4-wordcount").hashes.items():
+            table.put(name, fields)
+        (tmp_path / "storm.json").write_text(json.dumps(conf_of(table.provider())))
+    return tmp_path / "storm.json"
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_the_command_prints_with_hbase(conf: Path) -> None:
+    blocks = Page("docs/migrating_from_storm.md").blocks
+    [typed] = [block.text for block in blocks if block.language == "sh" and "--into-table" in block.text]
+    [printed] = [block.text for block in blocks if block.language == "text" and "in the table" in block.text]
+    table = json.loads(conf.read_text())["topology.state.provider.config"]["tableName"]
+    names = {"storm.yaml": str(conf), "storm-2": f"{table}-2"}
+    given = [names.get(part, part) for part in typed.split()[2:]]
+    dry = run(*given, "--dry-run")
+    assert (dry.exit_code, dry.stdout.count("would be converted")) == (0, 4), dry.output
+    result = run(*given)
+    assert (result.exit_code, result.stdout.strip()) == (0, printed.strip().replace("storm-1 ", f"{table} "))
+    again = run(*given, "--json")
+    assert (again.exit_code, again.stdout.count("converted by an earlier run")) == (0, 4), again.output
+
+
+@pytest.mark.slow
+def test_what_is_refused_in_hbase_has_an_exit_code_and_a_reason(conf: Path, place: list[str], tmp_path: Path) -> None:
+    named, into = ("--conf", str(conf)), ("--into-table", "other")
+    for arguments, code, reason in (
+        ((*named, *TASKS), 2, "--into-table NAME"),
+        ((*named, *into, *place, *TASKS), 2, "leave out the options that name a Redis"),
+        ((*into, *TASKS), 2, "not an HBase"),
+        ((*named, *into), 2, "name the namespaces"),
+        ((*named, "--into-table", "no table", *TASKS), 2, "tableName"),
+        ((*named, *into, "--set", "topology.state.provider=redis", *TASKS), 2, ""),
+        ((*named, *into, "--component", "none"), 4, "no namespace of a component 'none'"),
+        ((*named, *into, "-n", "none-1"), 4, "no namespace none-1"),
+        ((*named, *into, "--component", "types"), 4, "--in-topology or --outside-topology"),
+    ):
+        result = run("convert", "--to", "2.5", *arguments)
+        assert (result.exit_code, reason in result.stderr, result.stdout) == (code, True, ""), result.output
 
 
 def test_a_conversion_is_reported_undone_made_again_and_kept(place: list[str]) -> None:

@@ -1,6 +1,7 @@
 """`anchorbolt migrate storm-state`: a topology of real Storm continued on Anchorbolt, as a user does it."""
 
 import json
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -8,9 +9,12 @@ import pytest
 
 from tests.cli.conftest import count_words, invoke, options, write_conf
 from tests.docs.pages import Page
+from tests.migration_tools.conftest import conf_of
+from tests.servers.hbase_server import HBaseServer
 from tests.servers.redis_server import RedisServer
 from tests.support.stores import settings_of
 from tests.support.storm_fixtures import dump
+from tests.support.storm_hbase import StormTable
 
 storm_state = partial(invoke, "migrate", "storm-state")
 
@@ -26,8 +30,30 @@ def ends(redis_database: RedisServer, tmp_path: Path) -> list[str]:
     return ["--from", str(source), "--to", str(target)]
 
 
-def test_a_word_count_of_storms_is_taken_reported_and_continued(ends: list[str], tmp_path: Path) -> None:
-    given = (*ends, "--topology", "words", "--component", "count=count", "--parallelism", "count=3")
+@pytest.fixture
+def hbase_ends(hbase_server: HBaseServer, tmp_path: Path) -> list[str]:
+    """The same with a table of HBase."""
+    with closing(StormTable(hbase_server)) as table:
+        for name, fields in dump("storm-2.6.4-wordcount").hashes.items():
+            table.put(name, fields)
+        (tmp_path / "from.json").write_text(json.dumps(conf_of(table.provider())))
+    target = write_conf(tmp_path / "to.json", tmp_path / "to")
+    return ["--from", str(tmp_path / "from.json"), "--to", str(target)]
+
+
+@pytest.mark.parametrize("ends_of", ["ends", pytest.param("hbase_ends", marks=pytest.mark.slow)])
+def test_a_word_count_of_storms_is_taken_reported_and_continued(
+    ends_of: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    given = (
+        *request.getfixturevalue(ends_of),
+        "--topology",
+        "words",
+        "--component",
+        "count=count",
+        "--parallelism",
+        "count=3",
+    )
     dry = storm_state(*given, "--dry-run")
     assert (dry.exit_code, "nothing was written" in dry.stdout) == (0, True), dry.output
     assert not list((tmp_path / "to").glob("*"))
@@ -66,7 +92,7 @@ def test_what_is_refused_has_an_exit_code_and_a_reason(ends: list[str], redis_da
         ((*ends, *count, "--parallelism", "other=2"), 2, "parallelism of 'other'"),
         ((*ends, *count, "--enum", "Colour"), 2, "CLASS=A,B,C"),
         ((*ends, "--topology", "$words", "--component", "count=count"), 2, "reserved"),
-        ((*sqlite, *count), 2, "Storm's hashes are in Redis"),
+        ((*sqlite, *count), 2, "Storm's state is in Redis or HBase"),
         ((*ends, "--topology", "words", "--component", "count=none"), 4, "no namespace of a component 'none'"),
         ((*ends, "--topology", "words", "--component", "types=types"), 4, "twice in types-8"),
     ):

@@ -1,6 +1,7 @@
 """`anchorbolt state scan --codec storm-kryo`: what Storm wrote to a real Redis, against what it is stated to hold."""
 
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -8,11 +9,14 @@ import redis
 from typer.testing import Result
 
 from tests.cli.conftest import invoke, options
+from tests.migration_tools.conftest import conf_of
 from tests.migration_tools.storm_data import Entries, storm_1_0, storm_1_1, words
+from tests.servers.hbase_server import HBaseServer
 from tests.servers.redis_cluster import RedisCluster
 from tests.servers.redis_server import RedisServer
 from tests.support.stores import settings_of
 from tests.support.storm_fixtures import Dump, dumps, holds_object
+from tests.support.storm_hbase import StormTable
 
 COLOURS = ("--enum", "anchorfix.Colour=RED,GREEN,BLUE")
 COPIES = [each for each in dumps() if not each.shared]
@@ -141,3 +145,19 @@ def test_what_is_no_hash_of_storms_is_refused(redis_database: RedisServer, tmp_p
     sqlite = {"topology.state.provider": "sqlite"}
     assert scan(sqlite, "mine").exit_code == 2
     assert scan(settings, "mine", "--enum", "Colour").exit_code == 2
+
+
+@pytest.mark.slow
+def test_state_in_hbase_is_shown_as_in_redis(hbase_server: HBaseServer, redis_database: RedisServer) -> None:
+    dump = next(each for each in COPIES if each.name == "storm-2.4.0-wordcount")
+    with redis_database.client() as client, closing(StormTable(hbase_server)) as table:
+        load(client, dump)
+        for name, fields in dump.hashes.items():
+            table.put(name, fields)
+        for name in dump.expected:
+            shown = [scan(each, name, "--json") for each in (settings_of(redis_database), conf_of(table.provider()))]
+            assert [each.exit_code for each in shown] == [0, 0], shown[1].output
+            of_redis, of_hbase = (set(each.stdout.splitlines()) for each in shown)
+            assert of_hbase == of_redis
+        missing = scan(conf_of(table.provider()), "count-9")
+        assert (missing.exit_code, "count-9$txid" in missing.stderr) == (4, True), missing.output

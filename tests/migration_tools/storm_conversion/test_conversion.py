@@ -15,15 +15,25 @@ from tests.migration_tools.storm_conversion.conftest import (
     STATES,
     UNREADABLE,
     WORD_COUNTS,
+    Place,
+    convert_next,
     converted,
     forms_of,
     load,
+    originals,
     stated,
     states,
 )
 
 A, B, C, D, E = Generation
 PAIRS = list(itertools.permutations(Generation, 2))
+# Storm keeps state in HBase since 1.2.
+CASES: list[Any] = [("redis", *pair) for pair in PAIRS]
+CASES += [pytest.param("hbase", *pair, marks=pytest.mark.slow) for pair in itertools.permutations((C, D, E), 2)]
+OF_EACH_PAIR = pytest.mark.parametrize(
+    ("place", "source", "target"), CASES, indirect=["place"], ids=lambda each: getattr(each, "value", each)
+)
+DONE_BEFORE = {"in this format already, left alone", "converted by an earlier run, left alone"}
 TASKS = ["count-3", "count-4", "types-8"]
 # Kryo 5 does not write what was one object, so the way back makes two.
 SHARED = {"shared-1"}
@@ -39,71 +49,72 @@ def by_config(names: list[str], source: Generation) -> list[tuple[dict[str, str]
     return list(found.values())
 
 
-@pytest.mark.parametrize(("source", "target"), PAIRS, ids=lambda each: each.value)
+@OF_EACH_PAIR
 def test_each_namespace_is_read_back_as_it_is_stated_and_the_way_back_leads_to_the_same_bytes(
-    redis: Store, source: Generation, target: Generation
+    place: Place, source: Generation, target: Generation
 ) -> None:
     dump = STATES[source]
     names = [name for name in dump.expected if name != UNREADABLE]
-    load(redis, dump, names)
-    before = redis.everything()
+    load(place, dump, names)
+    before = place.everything()
     for config, group in by_config(names, source):
-        converted(redis, group, target, config=config, in_topology=False)
-    found = redis.everything()
+        converted(place, group, target, config=config, in_topology=False)
+    found, kept = states(place), originals(place)
+    assert found.keys() == before.keys()
     for key, entries in before.items():
         if key.endswith("$txid"):
             assert found[key] == entries
         else:
-            assert found[f"{key}_old"] == entries
+            assert kept[key] == entries
             classes = dump.expected[key.removesuffix("$prepare")].get("provider_config")
             assert forms_of(found[key], target, classes) == stated(dump, key, target), key
-    for key in found:
-        if key.endswith("_old"):
-            redis.router.unlink(key)
+    convert_next(place)
     for config, group in by_config(names, source):
-        converted(redis, group, source, config=config, in_topology=False)
-    back = states(redis)
+        converted(place, group, source, config=config, in_topology=False)
+    back = states(place)
     different = {key for key in before if back[key] != before[key]}
     assert different <= (SHARED if target is E else TOMBSTONES if target is A else set())
 
 
-@pytest.mark.parametrize(("source", "target"), PAIRS, ids=lambda each: each.value)
-def test_a_word_count_is_converted_by_its_components(redis: Store, source: Generation, target: Generation) -> None:
+@OF_EACH_PAIR
+def test_a_word_count_is_converted_by_its_components(place: Place, source: Generation, target: Generation) -> None:
     dump = WORD_COUNTS[source]
-    load(redis, dump, [*TASKS, SPOUT])
-    before = redis.everything()
+    load(place, dump, [*TASKS, SPOUT])
+    before = place.everything()
     named: dict[str, Any] = {"components": ["count", "types"], "include_checkpoint_spout": True, "in_topology": True}
-    planned = converted(redis, [], target, dry_run=True, **named)
+    planned = converted(place, [], target, dry_run=True, **named)
     assert set(actions(planned).values()) == {"would be converted"}
-    assert redis.everything() == before
-    report = converted(redis, [], target, source=source, **named)
+    assert place.everything() == before
+    assert states(place) in ({}, before)  # in HBase there is no other table yet
+    report = converted(place, [], target, source=source, **named)
     assert [each.namespace for each in report.namespaces] == [*TASKS, SPOUT]
     assert (report.error, report.warnings) == (None, ())
-    found = states(redis)
+    found = states(place)
     assert found.keys() == before.keys()
+    assert originals(place).items() >= {key: before[key] for key in before if not key.endswith("$txid")}.items()
     for key in found:
         if not key.endswith("$txid"):
             assert forms_of(found[key], target) == stated(dump, key, target), key
-    again = converted(redis, [], target, source=source, **named)
-    assert set(actions(again).values()) == {"in this format already, left alone"}
-    assert states(redis) == found
+    again = converted(place, [], target, source=source, **named)
+    assert set(actions(again).values()) <= DONE_BEFORE
+    assert states(place) == found
 
 
-def refused(error: type[AnchorboltError], store: Store, *names: str, target: Generation = E, **more: Any) -> str:
+def refused(error: type[AnchorboltError], store: Place, *names: str, target: Generation = E, **more: Any) -> str:
     """Return why a conversion is refused, after a check that it has changed nothing."""
-    before = store.everything()
+    before, converted_before = store.everything(), states(store)
     with pytest.raises(error) as caught:
         converted(store, names, target, **more)
-    assert store.everything() == before
+    assert (store.everything(), states(store)) == (before, converted_before)
     return caught.value.message
 
 
-@pytest.mark.parametrize(("source", "target"), PAIRS, ids=lambda each: each.value)
+@OF_EACH_PAIR
 def test_a_users_class_is_refused_with_its_namespace_and_key_before_anything_is_changed(
-    redis: Store, source: Generation, target: Generation
+    place: Place, source: Generation, target: Generation
 ) -> None:
-    load(redis, STATES[source], ["integer-1", UNREADABLE, "long-1"])
-    message = refused(MigrationRefused, redis, "integer-1", UNREADABLE, "long-1", target=target)
+    load(place, STATES[source], ["integer-1", UNREADABLE, "long-1"])
+    message = refused(MigrationRefused, place, "integer-1", UNREADABLE, "long-1", target=target)
     assert message.startswith("pojo-1: the entry with the key 'v0")
     assert "'anchorfix.Pojo'" in message
 
@@ -132,33 +143,37 @@ def test_the_place_of_storm_2_is_that_of_the_source(redis: Store, dump: dict[Gen
     assert redis.get(name) == dump[E].hashes[name]
 
 
-def test_wrong_names_and_formats_are_refused(redis: Store) -> None:
+def test_wrong_names_and_formats_are_refused(place: Place) -> None:
+    load(place, STATES[C], ["integer-1", "long-1"])
+    place.put("text-1", {b"a": b"b"})
+    assert "--from 1.2" in refused(MigrationRefused, place, "long-1", source=D)
+    assert "--from 1.0, 1.1" in refused(MigrationRefused, place, "text-1")
+    assert "cannot be converted" in refused(MigrationRefused, place, "text-1", source=C)
+    assert "no namespace none-1" in refused(StateError, place, "none-1")
+    assert "component 'none'" in refused(StateError, place, components=["none"])
+    refused(ConfigError, place)
+    refused(ConfigError, place, "long-1$prepare")
+
+
+def test_another_backup_is_refused(redis: Store) -> None:
     load(redis, STATES[C], ["integer-1", "long-1"])
-    redis.put("text-1", {b"a": b"b"})
     redis.put("integer-1_old", {b"a": b"b"})
-    assert "--from 1.2" in refused(MigrationRefused, redis, "long-1", source=D)
-    assert "--from 1.0, 1.1" in refused(MigrationRefused, redis, "text-1")
-    assert "cannot be converted" in refused(MigrationRefused, redis, "text-1", source=C)
     assert "differs from integer-1" in refused(StateError, redis, "long-1", "integer-1")
     assert "is the backup of integer-1" in refused(StateError, redis, "integer-1_old")
-    assert "no namespace none-1" in refused(StateError, redis, "none-1")
-    assert "component 'none'" in refused(StateError, redis, components=["none"])
-    refused(ConfigError, redis)
-    refused(ConfigError, redis, "long-1$prepare")
 
 
-def test_one_damaged_entry_is_refused_by_its_key(redis: Store) -> None:
-    load(redis, STATES[C], ["string-1", "long-1"])
+def test_one_damaged_entry_is_refused_by_its_key(place: Place) -> None:
+    load(place, STATES[C], ["string-1", "long-1"])
     [(field, value), *_] = STATES[C].hashes["string-1"].items()
-    redis.put("string-1", {field: value[:-1]})
-    assert refused(MigrationRefused, redis, "long-1", "string-1").startswith("string-1: the entry with the key 'v")
+    place.put("string-1", {field: value[:-1]})
+    assert refused(MigrationRefused, place, "long-1", "string-1").startswith("string-1: the entry with the key 'v")
 
 
-def test_a_warning_names_a_checkpoint_spout_that_was_not_named(redis: Store) -> None:
-    load(redis, WORD_COUNTS[C], ["count-3", SPOUT])
-    report = converted(redis, ["count-3"], D)
+def test_a_warning_names_a_checkpoint_spout_that_was_not_named(place: Place) -> None:
+    load(place, WORD_COUNTS[C], ["count-3", SPOUT])
+    report = converted(place, ["count-3"], D)
     assert SPOUT in report.warnings[0]
-    assert converted(redis, [SPOUT], D).warnings == ()
+    assert converted(place, [SPOUT], D).warnings == ()
 
 
 def test_a_topology_that_writes_meanwhile_is_noticed_and_its_write_is_kept(store: Store) -> None:

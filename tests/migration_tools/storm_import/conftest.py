@@ -1,4 +1,4 @@
-"""Storm's Redis, what real Storm left there, and what an import makes of it."""
+"""Storm's Redis or HBase, what real Storm left there, and what an import makes of it."""
 
 import base64
 import datetime as dt
@@ -22,6 +22,7 @@ from tests.migration_tools.conftest import MSGPACK
 from tests.migration_tools.storm_data import Entries, integer, storm_1_2, string
 from tests.servers.redis_server import RedisServer
 from tests.support.storm_fixtures import Dump, dumps
+from tests.support.storm_hbase import StormTable
 
 OPTIONS = StormOptions((), (), {"anchorfix.Colour": ["RED", "GREEN", "BLUE"]}, None, None)
 WORD_COUNTS = [each for each in dumps() if each.name.endswith("wordcount")]
@@ -30,24 +31,46 @@ SPOUT = "$checkpointspout-1"
 Load = Callable[[Mapping[str, Mapping[bytes, bytes]]], None]
 
 
-@pytest.fixture
-def storm(redis_database: RedisServer) -> RedisStateProvider:
-    """The Redis with Storm's state."""
-    return RedisStateProvider(host=redis_database.host, port=redis_database.port)
+class _RedisPlace:
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._client = server.client()
+
+    def provider(self) -> RedisStateProvider:
+        return RedisStateProvider(host=self._server.host, port=self._server.port)
+
+    def put(self, name: str, fields: Mapping[bytes, bytes]) -> None:
+        self._client.delete(name)
+        if fields:
+            self._client.hset(name, mapping=dict[Any, Any](fields))
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@pytest.fixture(params=["redis_database", pytest.param("hbase_server", marks=pytest.mark.slow)])
+def place(request: pytest.FixtureRequest) -> Iterator[_RedisPlace | StormTable]:
+    """The Redis, or the table of HBase, with Storm's state."""
+    server = request.getfixturevalue(request.param)
+    with closing((_RedisPlace if isinstance(server, RedisServer) else StormTable)(server)) as place:
+        yield place
 
 
 @pytest.fixture
-def load(redis_database: RedisServer) -> Iterator[Load]:
-    """Write hashes into Storm's Redis."""
-    with redis_database.client() as client:
+def storm(place: _RedisPlace | StormTable) -> StateProvider:
+    """The provider of the place with Storm's state."""
+    return place.provider()
 
-        def loaded(hashes: Mapping[str, Mapping[bytes, bytes]]) -> None:
-            for name, fields in hashes.items():
-                client.delete(name)
-                if fields:
-                    client.hset(name, mapping=dict(fields))
 
-        yield loaded
+@pytest.fixture
+def load(place: _RedisPlace | StormTable) -> Load:
+    """Replace hashes of Storm's."""
+
+    def loaded(hashes: Mapping[str, Mapping[bytes, bytes]]) -> None:
+        for name, fields in hashes.items():
+            place.put(name, fields)
+
+    return loaded
 
 
 def txids(committed: int | None, prepared: int | None) -> dict[bytes, bytes]:

@@ -11,7 +11,6 @@ from anchorbolt.maintenance import namespace_changes
 from anchorbolt.migration_tools.topology_inspection import read_topology
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster
 from tests.engine.jobs import word_count
@@ -22,7 +21,7 @@ from tests.migration_tools.storm_import.conftest import COMMITTED, Storm, import
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_an_import_that_is_killed_anywhere_leaves_an_empty_or_whole_target_and_is_finished(
-    storm: RedisStateProvider, topology: Storm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+    storm: StateProvider, topology: Storm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     monkeypatch.setattr(namespace_changes, "_WAITING_BYTES", 100)
     outcomes = set()

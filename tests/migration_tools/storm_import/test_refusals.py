@@ -12,7 +12,7 @@ from anchorbolt.migration_tools.storm_import import import_storm_state
 from anchorbolt.migration_tools.topology_inspection import read_topology
 from anchorbolt.serialization.codecs import JsonCodec, JsonKeyCodec
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster
 from tests.engine.jobs import word_count
@@ -37,7 +37,7 @@ from tests.support.storm_fixtures import Dump, dumps
 
 
 def test_a_key_of_two_tasks_is_refused_with_both(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider
 ) -> None:
     topology.put(count_4=storm_1_2(numbers(four=4, two=2)))
     with pytest.raises(MigrationRefused, match=r"'two' .* count-3 .* count-4"):
@@ -58,7 +58,7 @@ POJO = b"\x01\x00com.acme.\xd8\x01\x02"
     ],
 )
 def test_an_entry_that_cannot_be_kept_is_refused_before_anything_is_written(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider, entry: Entries, named: str
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider, entry: Entries, named: str
 ) -> None:
     topology.put(count_3=storm_1_2({**numbers(one=1), **entry}))
     with pytest.raises(MigrationRefused, match=named):
@@ -67,7 +67,7 @@ def test_an_entry_that_cannot_be_kept_is_refused_before_anything_is_written(
 
 
 def test_a_value_that_the_configured_codec_cannot_encode_is_refused_with_its_key(
-    storm: RedisStateProvider, load: Load, target: SqliteStateProvider
+    storm: StateProvider, load: Load, target: SqliteStateProvider
 ) -> None:
     dump = WORD_COUNTS[0]
     load({"bytes-1": dump_of(dump).hashes["bytes-1"], "bytes-1$txid": txids(0, 0)})
@@ -84,7 +84,7 @@ def dump_of(word_count: Dump) -> Dump:
 
 
 def test_wrong_arguments_and_damaged_transactions_are_refused(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider
 ) -> None:
     def refuses(error: type[AnchorboltError], **options: Any) -> bool:
         with pytest.raises(error):
@@ -110,7 +110,7 @@ def test_wrong_arguments_and_damaged_transactions_are_refused(
 
 @pytest.mark.parametrize("more", [{"count_3": storm_1_2(numbers(one=2))}, {"spout": spout("COMMITTED", 3)}])
 def test_other_state_at_the_target_is_refused(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider, more: dict[str, Any], tmp_path: Path
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider, more: dict[str, Any], tmp_path: Path
 ) -> None:
     imported(storm, target)
     before = contents(target)
@@ -125,7 +125,7 @@ def test_other_state_at_the_target_is_refused(
 
 
 def test_state_that_a_run_has_continued_is_refused(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider, tmp_path: Path
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider, tmp_path: Path
 ) -> None:
     imported(storm, target)
     conf = {"topology.checkpoint.location": str(tmp_path / "place"), **conf_of(target)}
@@ -137,7 +137,7 @@ def test_state_that_a_run_has_continued_is_refused(
 
 
 def test_a_storm_that_writes_during_the_import_is_refused(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider
 ) -> None:
     class Writes(Progress):
         steps = 0

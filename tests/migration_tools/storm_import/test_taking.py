@@ -14,7 +14,7 @@ from anchorbolt.migration_tools.storm_tasks import Recovered, StormCheckpoint, S
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster
 from tests.engine.jobs import word_count
@@ -37,13 +37,12 @@ from tests.migration_tools.storm_import.conftest import (
     txids,
 )
 from tests.servers.redis_cluster import RedisCluster
-from tests.servers.redis_server import RedisServer
 from tests.support.storm_fixtures import Dump, dumps
 
 
 @pytest.mark.parametrize("dump", WORD_COUNTS, ids=str)
 def test_a_word_count_of_every_release_is_taken_as_it_is_stated(
-    storm: RedisStateProvider, load: Load, target: SqliteStateProvider, dump: Dump
+    storm: StateProvider, load: Load, target: SqliteStateProvider, dump: Dump
 ) -> None:
     load(dump.hashes)
     with pytest.raises(MigrationRefused, match="twice in types-8"):  # Integer 1 and Long 1
@@ -69,15 +68,11 @@ REFUSED = WITHOUT_PLAIN_FORM | MUTABLE_KEYS | KEYS_EQUAL_IN_PYTHON | UNDECIDED
 @pytest.mark.slow
 @pytest.mark.parametrize("dump", [each for each in dumps() if "mixed-1" in each.expected], ids=str)
 def test_every_namespace_of_every_release_is_taken_as_it_is_stated_or_refused(
-    redis_database: RedisServer, storm: RedisStateProvider, dump: Dump
+    storm: StateProvider, load: Load, dump: Dump
 ) -> None:
     for name, expected in dump.expected.items():
-        with redis_database.client() as client:
-            client.flushdb()
-            for each in (name, f"{name}$prepare", f"{name}$txid"):
-                fields: Any = dump.hashes.get(each)
-                if fields:
-                    client.hset(each, mapping=fields)
+        hashes = {each: dump.hashes.get(each, {}) for each in (name, f"{name}$prepare", f"{name}$txid")}
+        load(hashes)
         config = expected.get("provider_config", {})
         of_keys, of_values = ([config[key]] if config.get(key) else [] for key in ("keyClass", "valueClass"))
         options = StormOptions(of_keys, of_values, OPTIONS.enums, None, dump.generation)
@@ -91,6 +86,7 @@ def test_every_namespace_of_every_release_is_taken_as_it_is_stated_or_refused(
             imported(storm, target, components=components, options=options)
             found, wanted = merged(target), stated(dump, name, rolls_forward=False)
             assert shown(found) == shown(wanted), name
+        load({key: {} for key in hashes})
 
 
 def shown(items: dict[Any, Any]) -> list[str]:
@@ -108,9 +104,10 @@ def test_state_in_a_cluster_is_taken(empty_redis_cluster: RedisCluster, target: 
     assert merged(target) == stated(dump, "count-3") | stated(dump, "count-4")
 
 
+@pytest.mark.parametrize("place", ["redis_database"], indirect=True)
 @pytest.mark.parametrize("store", ALL[1:], indirect=True)
 def test_a_topology_counts_on_with_another_parallelism(
-    storm: RedisStateProvider, load: Load, store: StateProvider, tmp_path: Path
+    storm: StateProvider, load: Load, store: StateProvider, tmp_path: Path
 ) -> None:
     load(WORD_COUNTS[0].hashes)
     imported(storm, store, parallelism={"count": 3})
@@ -127,7 +124,7 @@ def test_a_topology_counts_on_with_another_parallelism(
 
 
 def test_what_a_committing_topology_had_prepared_counts(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider
 ) -> None:
     topology.put(
         spout=spout("COMMITTING", 5),
@@ -141,7 +138,7 @@ def test_what_a_committing_topology_had_prepared_counts(
 
 
 def test_what_a_preparing_topology_had_prepared_does_not_count(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider
 ) -> None:
     topology.put(
         spout=spout("PREPARING", 5),
@@ -154,7 +151,7 @@ def test_what_a_preparing_topology_had_prepared_does_not_count(
 
 
 def test_a_tombstone_that_storm_left_in_the_committed_entries_is_no_entry(
-    storm: RedisStateProvider, topology: Storm, target: SqliteStateProvider
+    storm: StateProvider, topology: Storm, target: SqliteStateProvider
 ) -> None:
     topology.put(count_3={**storm_1_2(numbers(one=1)), string("two"): C_ABSENT})
     imported(storm, target)
@@ -197,8 +194,8 @@ def test_the_transaction_is_that_of_storms_recovery(
         assert recovered(tasks, checkpoint) == outcome
 
 
-def test_several_bolts_are_taken_in_one_transaction_into_the_redis_that_storm_used(
-    storm: RedisStateProvider, topology: Storm
+def test_several_bolts_are_taken_in_one_transaction_into_the_store_that_storm_used(
+    storm: StateProvider, topology: Storm
 ) -> None:
     topology.put(total_11=storm_1_2(numbers(all=12)), total_11__txid=txids(4, 4))
     imported(storm, storm, components={"count": "count", "sum": "total"}, parallelism={"sum": 2})
