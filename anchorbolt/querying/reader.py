@@ -23,6 +23,7 @@ from anchorbolt.errors import SerializationError, StaleAttempt, StateCorrupted, 
 from anchorbolt.migration_tools.entries import Codecs, Entry, EntryDecoder
 from anchorbolt.querying.storages import StoragePool
 from anchorbolt.state_backends.contract import START_OVER, ReadPosition, StateProvider, StateStorage
+from anchorbolt.state_backends.key_ranges import ALL_KEYS, KeyRange
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.state_backends.timed.expiry import Live, live_columns, live_entry
 from anchorbolt.streams.hashing import destination_of, stable_hash
@@ -33,14 +34,16 @@ REFRESH_S = 1.0
 
 _ITSELF: Final = object()
 _PAGE = 10_000
+_LARGE_BYTES = 16 << 20
 
 
 class Part(NamedTuple):
-    """One task of a stateful bolt."""
+    """One task of a stateful bolt, or a range of its keys."""
 
     component: str
     task: int
     namespace: str
+    keys: KeyRange = ALL_KEYS
 
 
 class Entries(NamedTuple):
@@ -132,7 +135,10 @@ class StateReader:
         return self._scanned(component, record, [name for name in namespaces if name in record.namespaces])
 
     def parts(self, components: Sequence[str] = ()) -> tuple[DecisionRecord, list[Part]]:
-        """Return the decision record, and the tasks with entries, of these bolts or of all. For `state_frame`."""
+        """Return the decision record, and a part for each task with entries, of these bolts or of all.
+
+        For `state_frame`.
+        """
         record = self._loaded()
         found = [
             Part(component, task, name)
@@ -142,6 +148,13 @@ class StateReader:
         if _is_committing(record):
             raise _moved(found[0].component if found else "", record_namespace(self._prefix))
         return record, [part for part in found if part.namespace in record.namespaces]
+
+    def divided(self, part: Part, parts: int) -> list[Part]:
+        """Divide the part of a task into about `parts`, if it is large and the store can. For `state_frame`."""
+        with self._pool.borrowed(part.namespace) as storage:
+            size = storage.size()
+            small = size is not None and size < _LARGE_BYTES
+            return [part] if small else [part._replace(keys=each) for each in storage.ranges(parts)]
 
     def pages(self, part: Part, record: DecisionRecord, keys: Sequence[Any] | None = None) -> Iterator[Entries]:
         """Yield the entries of a task as of a decision record; with `keys`, only theirs. For `state_frame`.
@@ -155,7 +168,7 @@ class StateReader:
             if decoder is None:
                 raise _moved(part.component, name)
             if keys is None or not decoder.has_plain_keys:
-                pages = storage.scan(at=at, page_size=_PAGE)
+                pages = storage.scan_range(part.keys, _PAGE, at)
             else:
                 pages = _looked_up(storage, _encoded(decoder, keys), at)
             while True:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike, fspath
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
+from pyspark.errors import PySparkAttributeError
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -29,6 +31,7 @@ SCHEMA = "component string, task int, key string, value string, expires_at times
 """The columns of a state frame, unless a schema with other types, or with fewer columns, is given."""
 
 _FORMAT = "anchorbolt-state"
+_PARTS_PER_CORE = 3  # ranges of keys may have very different numbers of entries
 _NO_LITERALS = ("inf", "-inf", "nan")
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -45,7 +48,8 @@ def state_frame(
 
     Its first action chooses the last committed wave, and the frame is always read as of that wave. If a later wave has
     changed a task, an action fails with `StateError`, and nothing torn is returned: make another frame, or stop the
-    topology. Spark reads each task of a bolt in a task of its own.
+    topology. Spark reads each task of a bolt in a task of its own. If it has more cores than there are tasks, it reads
+    ranges of keys of a large task in parallel, from SQLite or HBase.
 
     Filters that compare `component` or a `key` of type string with a constant are pushed down: only these bolts are
     read, and only these keys are looked up. For this, `spark.sql.python.filterPushdown.enabled` is set to true, unless
@@ -70,6 +74,8 @@ def state_frame(
         options["settings"] = json.dumps(conf)
     elif conf is not None:
         options["conf"] = fspath(conf)
+    with suppress(PySparkAttributeError):  # Spark Connect has no context
+        options["cores"] = str(spark.sparkContext.defaultParallelism)
     spark.dataSource.register(StateSource)
     if spark.conf.get(_PUSHDOWN, None) is None:
         spark.conf.set(_PUSHDOWN, True)  # without it, Spark refuses a source that takes filters
@@ -82,7 +88,7 @@ class StateSource(DataSource):
     """The data source `anchorbolt-state`; register it with `spark.dataSource.register`, or use `state_frame`.
 
     Options: `topology`, and `conf`, the path of a configuration; `filters`, true to push filters down, which needs
-    `spark.sql.python.filterPushdown.enabled`.
+    `spark.sql.python.filterPushdown.enabled`; `cores`, for which large tasks are divided.
     """
 
     @classmethod
@@ -110,6 +116,7 @@ class _Reader(DataSourceReader):
         self._topology = options["topology"]
         self._conf = json.loads(options["settings"]) if "settings" in options else options.get("conf")
         self._components: list[str] = json.loads(options.get("components", "[]"))
+        self._cores = int(options.get("cores", "1"))
         self._keys: list[Any] | None = None  # None: all
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._of_components: set[str] | None = None  # by a filter; None: all
@@ -121,8 +128,12 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with open_state(self._topology, self._conf) as state:
             record, parts = state.parts(self._components)
-        only = self._of_components
-        return [_Task(part, record.encode()) for part in parts if only is None or part.component in only]
+            if self._of_components is not None:
+                parts = [part for part in parts if part.component in self._of_components]
+            if self._keys is None and 0 < len(parts) < self._cores:
+                each = -(-_PARTS_PER_CORE * self._cores // len(parts))
+                parts = [some for part in parts for some in state.divided(part, each)]
+        return [_Task(part, record.encode()) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         spare_imports()  # of a Python worker of Spark
@@ -172,6 +183,11 @@ _COLUMNS: dict[str, Callable[[Part, Entries], Sequence[Any]]] = {
 
 def _column(field: pa.Field, part: Part, page: Entries) -> pa.Array:
     values = _COLUMNS[field.name](part, page)
+    if isinstance(values, pa.Array):
+        try:
+            return values.cast(field.type)
+        except pa.ArrowException:
+            values = values.to_pylist()
     if pa.types.is_string(field.type) and not {str, NoneType}.issuperset(map(type, values)):
         values = [each if type(each) is str or each is None else as_text(each) for each in values]
     try:

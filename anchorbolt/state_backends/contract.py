@@ -24,6 +24,7 @@ from zlib import crc32
 import msgpack
 
 from anchorbolt.errors import ConfigError, StateRegressed
+from anchorbolt.state_backends.key_ranges import ALL_KEYS, KeyRange
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, Fence, State
 from anchorbolt.streams.context import TopologyContext
 
@@ -239,6 +240,21 @@ class StateStorage(ABC):
         Raises:
             StaleAttempt: When a page is taken: the namespace is not in the state `at`.
         """
+
+    def ranges(self, parts: int) -> list[KeyRange]:
+        """Return at most `parts` ranges that together have all keys, for `scan_range`.
+
+        By default one: of a store whose keys have no order.
+        """
+        return [ALL_KEYS]
+
+    def scan_range(
+        self, within: KeyRange, page_size: int = 1000, at: ReadPosition | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield the committed entries of one of the `ranges`, as `scan` does."""
+        if within != ALL_KEYS:
+            raise ValueError(f"the store of {self.namespace} is not scanned in ranges")
+        return self.scan(None, page_size, at)
 
     @abstractmethod
     def stage(self, staged: StagedSlice) -> Seal:

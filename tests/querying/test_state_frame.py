@@ -17,6 +17,7 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In
 from anchorbolt import state_frame
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.querying.state_source import StateSource
+from anchorbolt.serialization.msgpack_values import pack, unpack
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.windows import Tumbling
 from tests.migration_tools.conftest import conf_of
@@ -120,6 +121,22 @@ def test_a_wave_between_planning_and_reading_is_an_error(job: Job, conf: str) ->
     job.run(LATER, 2)
     with pytest.raises(StateError):
         [list(reader.read(partition)) for partition in partitions]
+
+
+def test_a_large_task_is_read_in_ranges_of_its_keys_if_spark_has_more_cores(job: Job, conf: str) -> None:
+    job.run(WORDS, 1)
+    [namespace] = [each for each in job.provider.namespaces("") if each.endswith("count-0")]
+    storage = job.provider.open(namespace)
+    large = {pack(f"large-{number:02}"): pack("x" * 1_000_000) for number in range(20)}
+    storage.write(storage.claim(), large, storage.head().codec)
+    storage.close()
+    for cores, most in ((1, 1), (4, 12)):
+        source = StateSource({"topology": job.name, "conf": conf, "cores": str(cores)})
+        reader = source.reader(st.StructType([KEYS]))
+        partitions = reader.partitions()
+        assert cores <= len(partitions) <= most
+        keys = [key for each in partitions for batch in reader.read(each) for key in batch.column("key").to_pylist()]
+        assert sorted(keys) == sorted({*WORDS, *map(unpack, large)})
 
 
 @pytest.mark.parametrize("where", [{}, {"topology.state.provider.config": {"jedisPoolConfig": {}}}])

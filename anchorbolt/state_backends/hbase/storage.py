@@ -23,6 +23,7 @@ from anchorbolt.state_backends.hbase.client import HBaseClient
 from anchorbolt.state_backends.hbase.layout import DATA, HBaseMetadata, NamespaceRows, Staged
 from anchorbolt.state_backends.hbase.records import MetadataCell, MetadataSnapshot, StagedRows
 from anchorbolt.state_backends.hbase.table import HBaseTable
+from anchorbolt.state_backends.key_ranges import ALL_KEYS, KeyRange, divided
 from anchorbolt.state_backends.rules import AttemptRecord
 
 
@@ -93,11 +94,8 @@ class HBaseStateStorage(StateStorage):
         with self._still_there(attempt, at):
             for number, items in enumerate(self._staged.over_data(metadata, attempt)):
                 over.update(dict.fromkeys(items, number))
-        prefix = len(self._rows.data)
-        for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
-            self._check_again(attempt, at)
-            entries = ((row[prefix:], layout.value_of(self.namespace, cell)) for row, cell in page)
-            if entries_left := [(key, value) for key, value in entries if value is not None and key not in over]:
+        for page in self._data_pages(self._rows.data, self._rows.data_end, page_size, attempt, at):
+            if entries_left := [(key, value) for key, value in page if key not in over]:
                 yield entries_left
         self._check_again(attempt, at)
         with self._still_there(attempt, at):
@@ -105,6 +103,35 @@ class HBaseStateStorage(StateStorage):
                 latest = [(key, value) for key, value in items.items() if value is not None and over[key] == number]
                 for start in range(0, len(latest), page_size):
                     yield latest[start : start + page_size]
+
+    def ranges(self, parts: int) -> list[KeyRange]:
+        bounds = self._rows.data, self._rows.data_end
+        lowest = next(self._table.scan(DATA, *bounds, page_size=1), None)
+        highest = self._table.last(DATA, *bounds)
+        if lowest is None or highest is None:
+            return [ALL_KEYS]
+        prefix = len(self._rows.data)
+        return divided(lowest[0][0][prefix:], highest[prefix:], parts)
+
+    def scan_range(
+        self, within: KeyRange, page_size: int = 1000, at: ReadPosition | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        self._check_reading(self._cell.read().metadata, None, at)
+        data = self._rows.data
+        yield from self._data_pages(
+            data + within.first, self._rows.data_end if within.end is None else data + within.end, page_size, None, at
+        )
+        self._check_again(None, at)
+
+    def _data_pages(
+        self, start: bytes, stop: bytes, page_size: int, attempt: str | None, at: ReadPosition | None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield the committed entries of some rows."""
+        prefix = len(self._rows.data)
+        for page in self._table.scan(DATA, start, stop, page_size=page_size):
+            self._check_again(attempt, at)
+            entries = ((row[prefix:], layout.value_of(self.namespace, cell)) for row, cell in page)
+            yield [(key, value) for key, value in entries if value is not None]
 
     def stage(self, staged: StagedSlice) -> Seal:
         rules.check_attempt(staged.attempt)

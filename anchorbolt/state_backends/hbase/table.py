@@ -167,6 +167,13 @@ class HBaseTable:
                 yield [(result.row, result.columns[name].value) for result in results]
                 start = results[-1].row + b"\x00"
 
+    def last(self, column: bytes, start: bytes, stop: bytes) -> bytes | None:
+        """Return the last row from `start` to before `stop`, None if there is none."""
+        # Backwards, HBase takes the bounds in reverse, and leaves out the second.
+        scan = TScan(startRow=stop, stopRow=start, columns=[self._name(column)], caching=1, reversed=True)
+        results, _ = self._run(partial(_page, self._table, scan, 1))
+        return results[0].row if results else None
+
     def columns(self, row: bytes, prefix: bytes) -> list[bytes]:
         """Return the row's columns that start with `prefix`, which must not contain quotes."""
         only = b"ColumnPrefixFilter('" + prefix + b"') AND KeyOnlyFilter()"

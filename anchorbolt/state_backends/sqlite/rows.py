@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from anchorbolt.serialization.codecs import INDEX_TAG
+from anchorbolt.state_backends.key_ranges import KeyRange
 from anchorbolt.state_backends.timed.index import FIRST_INDEX_KEY, INDEX_KEYS_END
 
 _KEYS_PER_SELECT = 400
@@ -83,19 +84,35 @@ def delete(connection: sqlite3.Connection, tables: Tables, rows: Iterable[Row]) 
 
 
 def page(
-    connection: sqlite3.Connection, tables: Tables, overlay: Tables | None, above: bytes | None, size: int
+    connection: sqlite3.Connection,
+    tables: Tables,
+    overlay: Tables | None,
+    within: KeyRange,
+    above: bytes | None,
+    size: int,
 ) -> list[tuple[bytes, bytes]]:
-    """Return the next rows in the order of their keys. Those of `overlay` replace the others."""
-    after, last = (">=", b"") if above is None else (">", above)
+    """Return the next rows of a range in the order of their keys. Those of `overlay` replace the others."""
+    after, last = (">=", within.first) if above is None else (">", above)
+    before = "" if within.end is None else "AND key < ?3"
     sources = []
     for table, over in zip(tables, overlay or (None, None), strict=True):
         if table is not None:
             unless = f"AND key NOT IN (SELECT key FROM {over})" if over is not None else ""
-            sources.append(f"SELECT key, value FROM {table} WHERE key {after} ?1 {unless}")
+            sources.append(f"SELECT key, value FROM {table} WHERE key {after} ?1 {before} {unless}")
         if over is not None:
-            sources.append(f"SELECT key, value FROM {over} WHERE key {after} ?1 AND value IS NOT NULL")
-    found = connection.execute(f"{' UNION ALL '.join(sources)} ORDER BY key LIMIT ?2", (last, size))
+            sources.append(f"SELECT key, value FROM {over} WHERE key {after} ?1 {before} AND value IS NOT NULL")
+    limits = (last, size) if within.end is None else (last, size, within.end)
+    found = connection.execute(f"{' UNION ALL '.join(sources)} ORDER BY key LIMIT ?2", limits)
     return found.fetchall()
+
+
+def outermost(connection: sqlite3.Connection, tables: Tables) -> tuple[bytes | None, bytes | None]:
+    """Return the lowest and the highest key, without those of the index by time; None if there is none."""
+    # As two queries: SQLite reads all rows for the minimum and the maximum in one.
+    lowest, highest = (
+        connection.execute(f"SELECT {which}(key) FROM {tables.entries}").fetchone()[0] for which in ("min", "max")
+    )
+    return lowest, highest
 
 
 def count(connection: sqlite3.Connection, tables: Tables) -> int:

@@ -22,6 +22,7 @@ from anchorbolt.state_backends.contract import (
     StateStorage,
     unpacked_updates,
 )
+from anchorbolt.state_backends.key_ranges import ALL_KEYS, KeyRange, divided
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 from anchorbolt.state_backends.sqlite import rows
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
@@ -88,6 +89,22 @@ class SqliteStateStorage(StateStorage):
         self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Entries come in the order of their keys."""
+        return self._pages(attempt, page_size, at, ALL_KEYS)
+
+    def ranges(self, parts: int) -> list[KeyRange]:
+        with self._file.reading() as connection:
+            found = (None, None) if connection is None else rows.outermost(connection, self._file.tables(connection))
+        lowest, highest = found
+        return [ALL_KEYS] if lowest is None or highest is None else divided(lowest, highest, parts)
+
+    def scan_range(
+        self, within: KeyRange, page_size: int = 1000, at: ReadPosition | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        return self._pages(None, page_size, at, within)
+
+    def _pages(
+        self, attempt: str | None, page_size: int, at: ReadPosition | None, within: KeyRange
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
         # One transaction a page: a long one would keep SQLite from emptying the write-ahead log.
         last: bytes | None = None
         while True:
@@ -96,7 +113,7 @@ class SqliteStateStorage(StateStorage):
                 self._check_reading(connection, attempt, at)
                 if connection is not None:
                     overlay = OVERLAY if attempt is not None and self._overlay(connection, attempt) else None
-                    page = rows.page(connection, self._file.tables(connection), overlay, last, page_size)
+                    page = rows.page(connection, self._file.tables(connection), overlay, within, last, page_size)
             if not page:
                 return
             yield page

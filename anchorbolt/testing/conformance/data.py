@@ -75,6 +75,17 @@ class DataConformance(ConformanceBase):
         assert len(list(storage.scan(page_size=500))) > 1
         assert storage.head().attempts == {}
 
+    @pytest.mark.parametrize("parts", [1, 2, 7])
+    def test_ranges_hold_each_entry_once(self, storage: StateStorage, parts: int) -> None:
+        assert [page for each in storage.ranges(parts) for page in storage.scan_range(each)] == []
+        keys = [b"", b"\x00", b"\xff\xff\xff", *(b"key-%d" % number for number in range(3_000))]
+        for txid, some in enumerate((keys[3:4], keys[3:], keys)):
+            committed(storage, [(key, b"v") for key in some], txid=txid, base=txid - 1)
+            ranges = storage.ranges(parts)
+            assert len(ranges) <= parts
+            found = [key for each in ranges for page in storage.scan_range(each, 500) for key, _ in page]
+            assert sorted(found) == sorted(some)
+
     def test_many_losers_leave_nothing_behind(self, storage: StateStorage) -> None:
         for number in range(20):
             stage(storage, [(b"%d-%d" % (number, key), b"x") for key in range(100)])

@@ -132,6 +132,7 @@ class StepConformance(ConformanceBase):
         committed(storage, [(b"%d" % number, None) for number in range(3_000)], txid=1, base=0)
         refused(StaleAttempt, found.extend, (entry for page in pages for entry in page))
         assert len(found) <= 1_500  # entries read with the first page may still be yielded
+        refused(StaleAttempt, list, storage.scan_range(storage.ranges(2)[0], 500, ReadPosition(0, winner)))
 
     def test_a_slice_that_is_added_is_seen_by_the_next_read(self, storage: StateStorage) -> None:
         attempt, _ = stage(storage, [(b"a", b"1"), (b"b", b"1")])
