@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
@@ -30,6 +31,7 @@ SCHEMA = "component string, task int, key string, value string, expires_at times
 _FORMAT = "anchorbolt-state"
 _NO_LITERALS = ("inf", "-inf", "nan")
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_registered: WeakSet[SparkSession] = WeakSet()
 
 
 def state_frame(
@@ -69,7 +71,9 @@ def state_frame(
         options["settings"] = json.dumps(conf)
     elif conf is not None:
         options["conf"] = fspath(conf)
-    spark.dataSource.register(StateSource)
+    if spark not in _registered:  # Spark warns of a second registration
+        spark.dataSource.register(StateSource)
+        _registered.add(spark)
     if spark.conf.get(_PUSHDOWN, None) is None:
         spark.conf.set(_PUSHDOWN, True)  # without it, Spark refuses a source that takes filters
     if spark.conf.get(_PUSHDOWN) == "true":

@@ -84,10 +84,14 @@ def restore_savepoint(
     if _is_rescaled(found, savepoint, wanted):
         read_stopped(target, topology, prefix, taken=False, dry_run=dry_run)  # commits what a killed call has decided
     else:
-        _place_sources(savepoint, checkpoint, dry_run=dry_run)
-        if not wanted or found is None or found != read_topology(savepoint, topology, prefix).stored:
-            how = "restore" if topology == saved.topology else "fork"
-            copy_topology(savepoint, target, topology, prefix, dry_run=dry_run, progress=progress, command=how)
+        copies = not wanted or found is None or found != read_topology(savepoint, topology, prefix).stored
+        if wanted and copies:
+            rescale_state(savepoint, topology, prefix, wanted, codecs, dry_run=True, progress=progress)
+        how = "restore" if topology == saved.topology else "fork"
+        for only_checks in (True,) if dry_run else (True, False):  # all checks come before the first write
+            _place_sources(savepoint, checkpoint, dry_run=only_checks)
+            if copies:
+                copy_topology(savepoint, target, topology, prefix, dry_run=only_checks, progress=progress, command=how)
         if wanted and not dry_run:
             rescale_state(target, topology, prefix, wanted, codecs, progress=progress)
     return RestoreReport(
