@@ -17,7 +17,7 @@ from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from tests.migration_tools.conftest import conf_of
-from tests.migration_tools.killed_commands import KILLS, run_command, seeded
+from tests.migration_tools.killed_commands import KILLS, RunCommand, run_command, seeded  # noqa: F401 - fixture
 from tests.migration_tools.test_rescaling import Job
 from tests.servers.redis_server import RedisServer
 
@@ -28,13 +28,18 @@ COUNTS = Counter([*KEYS[:5], *KEYS])
 IMPORTED = {f"new-{number}": number for number in range(3000)}
 
 
-def command(home: Path, *arguments: str, kill_after: float | None = None) -> tuple[int, float]:
+@pytest.fixture
+def command(run_command: RunCommand) -> RunCommand:  # noqa: F811
     """Run a command on a topology's state; see `run_command`."""
-    return run_command("state", *arguments, "--conf", str(home / "conf.json"), kill_after=kill_after)
+
+    def run(home: Path, *arguments: str, kill_after: float | None = None) -> tuple[int, float]:
+        return run_command("state", *arguments, "--conf", str(home / "conf.json"), kill_after=kill_after)
+
+    return run
 
 
 @pytest.fixture
-def whole(tmp_path: Path, name: str) -> Path:
+def whole(tmp_path: Path, name: str, command: RunCommand) -> Path:
     """The store, the checkpoint location and a savepoint of a topology that has counted."""
     home = tmp_path / "whole"
     job = Job(SqliteStateProvider(str(home / "state")), name, home / "place")
@@ -52,7 +57,7 @@ def configure(home: Path, provider: StateProvider | None = None) -> None:
 
 @pytest.mark.parametrize("what", ["rescale", "savepoint", "import"])
 def test_a_command_that_is_killed_is_finished_by_the_same_command(
-    what: str, whole: Path, name: str, tmp_path: Path
+    what: str, whole: Path, name: str, tmp_path: Path, command: RunCommand
 ) -> None:
     moments, ends, took = seeded(), Counter[str](), 0.0
     for number in range(KILLS + 1):
@@ -94,10 +99,15 @@ def test_a_command_that_is_killed_is_finished_by_the_same_command(
 @pytest.mark.parametrize("tasks", [2, 3])
 @pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_a_restore_that_is_killed_is_nothing_or_whole_and_is_finished_by_the_same_command(
-    store: str, tasks: int, whole: Path, name: str, tmp_path: Path, redis_database: RedisServer
+    store: str, tasks: int, whole: Path, name: str, tmp_path: Path, redis_database: RedisServer, command: RunCommand
 ) -> None:
     moments, ends, took = seeded(), Counter[str](), 0.0
     home = tmp_path / "again"
+
+    def read() -> dict[str, int]:
+        with open_state(name, str(home / "conf.json")) as state:
+            return dict(state.items("count"))
+
     restore = ["restore", str(whole / "place-savepoints" / "one"), *(["--rescale", "count=3"] if tasks == 3 else [])]
     for number in range(KILLS + 1):
         shutil.rmtree(home, ignore_errors=True)
@@ -116,8 +126,8 @@ def test_a_restore_that_is_killed_is_nothing_or_whole_and_is_finished_by_the_sam
             continue
         code, _ = command(home, *restore, kill_after=moments.uniform(0, 1.05 * took))
         ends["killed" if code == -signal.SIGKILL else "done"] += 1
-        with suppress(StateError), open_state(name, str(home / "conf.json")) as state:
-            assert dict(state.items("count")) == COUNTS
+        with suppress(StateError):
+            assert read() == COUNTS
         if number % 2:  # a start is refused, or finds nothing or everything
             try:
                 found = job.run([], tasks)
@@ -130,6 +140,6 @@ def test_a_restore_that_is_killed_is_nothing_or_whole_and_is_finished_by_the_sam
                 ends["start with all" if found else "start with nothing"] += 1
                 continue
         assert command(home, *restore)[0] == 0
-        assert job.run([], tasks) == COUNTS
+        assert read() == COUNTS
     print(dict(ends))
     assert ends["killed"] > KILLS // 2

@@ -19,7 +19,7 @@ from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster
 from tests.engine.jobs import word_count
 from tests.migration_tools.conftest import Killed, KilledAt, conf_of
-from tests.migration_tools.killed_commands import KILLS, run_command, seeded
+from tests.migration_tools.killed_commands import KILLS, RunCommand, run_command, seeded  # noqa: F401 - fixture
 from tests.migration_tools.storm_data import words_2_6
 from tests.migration_tools.storm_import.conftest import COMMITTED, Load, Storm, imported, is_empty, merged, stated
 from tests.support.storm_fixtures import dump
@@ -58,7 +58,10 @@ def test_an_import_that_is_killed_anywhere_leaves_an_empty_or_whole_target_and_i
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_command_killed_at_random_moments_leaves_an_empty_or_whole_target_and_is_finished(
-    storm: RedisStateProvider, load: Load, tmp_path: Path
+    storm: RedisStateProvider,
+    load: Load,
+    tmp_path: Path,
+    run_command: RunCommand,  # noqa: F811
 ) -> None:
     """On what real Storm left, with more words of the same form."""
     left = dump("storm-2.6.4-wordcount")
