@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count, takewhile
 
 import pytest
 
@@ -47,7 +50,8 @@ def run_command() -> Iterator[RunCommand]:
         given.flush()
         pid, started = int(told.readline()), time.monotonic()
         if not select.select([told], [], [], kill_after)[0]:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended at this moment
+                os.kill(pid, signal.SIGKILL)
         return int(told.readline()), time.monotonic() - started
 
     with forking, told:
@@ -55,8 +59,29 @@ def run_command() -> Iterator[RunCommand]:
         given.close()
 
 
-def seeded() -> random.Random:
-    """The moments of the kills, by the seed that is printed, or given as KILL_SEED."""
-    seed = int(os.environ.get("KILL_SEED", str(random.randrange(1 << 30))))
-    print(f"KILL_SEED={seed}")
-    return random.Random(seed)
+class Kills:
+    """The moments of `KILLS` kills, by a seed that is printed, or given as KILL_SEED."""
+
+    def __init__(self) -> None:
+        seed = int(os.environ.get("KILL_SEED", str(random.randrange(1 << 30))))
+        print(f"KILL_SEED={seed}")
+        self._moments = random.Random(seed)
+        self._took = 0.0
+        self.ends = Counter[str]()
+
+    def numbers(self) -> Iterator[int]:
+        """Yield 0 for a command that is not killed, and then 1, 2, …"""
+        yield from takewhile(lambda _: self.ends["killed"] < KILLS, count())
+        print(dict(self.ends))
+
+    def moment(self) -> float:
+        """Return a moment in which the command probably works."""
+        return self._moments.uniform(0, 1.05 * self._took)
+
+    def ended(self, code: int, took: float) -> None:
+        """Note how a command has ended."""
+        if code == -signal.SIGKILL:
+            self.ends["killed"] += 1
+            return
+        assert code == 0
+        self._took = min(self._took or took, took)  # the machine may have been busy

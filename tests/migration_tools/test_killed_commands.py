@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from tests.migration_tools.conftest import conf_of
-from tests.migration_tools.killed_commands import KILLS, RunCommand, run_command, seeded  # noqa: F401 - fixture
+from tests.migration_tools.killed_commands import Kills, RunCommand, run_command  # noqa: F401 - fixture
 from tests.migration_tools.test_rescaling import Job
 from tests.servers.redis_server import RedisServer
 
@@ -59,8 +58,8 @@ def configure(home: Path, provider: StateProvider | None = None) -> None:
 def test_a_command_that_is_killed_is_finished_by_the_same_command(
     what: str, whole: Path, name: str, tmp_path: Path, command: RunCommand
 ) -> None:
-    moments, ends, took = seeded(), Counter[str](), 0.0
-    for number in range(KILLS + 1):
+    kills = Kills()
+    for number in kills.numbers():
         home = tmp_path / "again"
         shutil.rmtree(home, ignore_errors=True)
         shutil.copytree(whole, home)
@@ -75,11 +74,10 @@ def test_a_command_that_is_killed_is_finished_by_the_same_command(
             arguments, tasks = ["savepoint", name, "--name", "two"], 2
         configure(home)
         if not number:
-            code, took = command(home, *arguments)
-            assert code == 0
+            kills.ended(*command(home, *arguments))
         else:
-            code, _ = command(home, *arguments, kill_after=moments.uniform(0, 1.05 * took))
-            ends["killed" if code == -signal.SIGKILL else "done"] += 1
+            code, took = command(home, *arguments, kill_after=kills.moment())
+            kills.ended(code, took)
             if what == "savepoint" and code:
                 assert savepoints_in(open_folder(str(home / "place-savepoints"))) in (["one"], ["one", "two"])
             if what == "import" and number % 2:  # a start finishes it, or finds nothing of it
@@ -93,7 +91,6 @@ def test_a_command_that_is_killed_is_finished_by_the_same_command(
         assert job.run([], tasks) == (IMPORTED if what == "import" else COUNTS)
         if what == "savepoint":
             verify(Savepoint.read(open_folder(str(home / "place-savepoints")), "two"))
-    assert ends["killed"] > KILLS // 2
 
 
 @pytest.mark.parametrize("tasks", [2, 3])
@@ -101,7 +98,7 @@ def test_a_command_that_is_killed_is_finished_by_the_same_command(
 def test_a_restore_that_is_killed_is_nothing_or_whole_and_is_finished_by_the_same_command(
     store: str, tasks: int, whole: Path, name: str, tmp_path: Path, redis_database: RedisServer, command: RunCommand
 ) -> None:
-    moments, ends, took = seeded(), Counter[str](), 0.0
+    kills = Kills()
     home = tmp_path / "again"
 
     def read() -> dict[str, int]:
@@ -109,7 +106,7 @@ def test_a_restore_that_is_killed_is_nothing_or_whole_and_is_finished_by_the_sam
             return dict(state.items("count"))
 
     restore = ["restore", str(whole / "place-savepoints" / "one"), *(["--rescale", "count=3"] if tasks == 3 else [])]
-    for number in range(KILLS + 1):
+    for number in kills.numbers():
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir()
         with redis_database.client() as client:
@@ -120,26 +117,22 @@ def test_a_restore_that_is_killed_is_nothing_or_whole_and_is_finished_by_the_sam
         configure(home, provider)
         job = Job(provider, name, home / "place")
         if not number:
-            code, took = command(home, *restore)
-            assert code == 0
+            kills.ended(*command(home, *restore))
             assert job.run([], tasks) == COUNTS
             continue
-        code, _ = command(home, *restore, kill_after=moments.uniform(0, 1.05 * took))
-        ends["killed" if code == -signal.SIGKILL else "done"] += 1
+        kills.ended(*command(home, *restore, kill_after=kills.moment()))
         with suppress(StateError):
             assert read() == COUNTS
         if number % 2:  # a start is refused, or finds nothing or everything
             try:
                 found = job.run([], tasks)
             except StateRegressed:
-                ends["start of a part refused"] += 1
+                kills.ends["start of a part refused"] += 1
             except TopologyError:  # restored, and not rescaled yet
-                ends["start before the rescale refused"] += 1
+                kills.ends["start before the rescale refused"] += 1
             else:
                 assert found in ({}, COUNTS)
-                ends["start with all" if found else "start with nothing"] += 1
+                kills.ends["start with all" if found else "start with nothing"] += 1
                 continue
         assert command(home, *restore)[0] == 0
         assert read() == COUNTS
-    print(dict(ends))
-    assert ends["killed"] > KILLS // 2
