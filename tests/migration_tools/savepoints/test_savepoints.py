@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.errors import ConfigError, MigrationRefused, StateCorrupted, StateRegressed
 from anchorbolt.files import Folder, open_folder
 from anchorbolt.migration_tools.savepoints.manifest import Manifest
@@ -153,6 +154,24 @@ def test_a_restore_that_is_killed_anywhere_is_finished_by_the_same_call(
         finished += 1
         assert target.run(LATER, parallelism.get("count", 2)) == Counter(WORDS + LATER)
     assert finished > 10
+
+
+def test_a_restore_that_is_killed_while_it_takes_the_fence_is_finished(
+    job: Job, kept: Kept, other: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.run(WORDS, 2)
+    kept.take(job)
+
+    def killed(log: DecisionLog) -> None:
+        log.claim()
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DecisionLog, "claim_for_command", killed)
+        with pytest.raises(Killed):
+            kept.restore(other, parallelism={"count": 3})
+    kept.restore(other, parallelism={"count": 3})
+    assert other.run(LATER, 3) == Counter(WORDS + LATER)
 
 
 def test_a_damaged_savepoint_is_never_restored(job: Job, kept: Kept, other: Job) -> None:
