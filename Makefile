@@ -157,6 +157,10 @@ bench-moving: set-up  ## benchmarks/moving.py: savepoint, restore and rescale be
 bench-frames: set-up  ## benchmarks/frames.py: the state as a DataFrame, beside the same data as Parquet
 	$(IN_VENV) python -m benchmarks.frames $(OPTIONS)
 
+.PHONY: bench-instructions
+bench-instructions: set-up  ## benchmarks/instructions.py: the instructions of a wave, now and as of an earlier commit
+	$(IN_VENV) python -m benchmarks.instructions $(OPTIONS)
+
 .PHONY: bench-memory
 bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks of 200,000 keys on two cores
 	$(SET_UP) --java --redis

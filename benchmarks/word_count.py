@@ -41,8 +41,8 @@ from benchmarks.zipf_text import ZipfText
 from tests.support.stores import store_of
 
 _SEED = 3
-_ROOT = Path(__file__).resolve().parent.parent
-_LOGS = _ROOT / "build" / "benchmarks"
+ROOT = Path(__file__).resolve().parent.parent
+_LOGS = ROOT / "build" / "benchmarks"
 
 _OURS: tuple[ContestantKind, ...] = (
     JobsOnSqlite,
@@ -108,7 +108,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory, ExitStack() as stack:
         redis = stack.enter_context(store_of("redis", Path(directory)))
         about = machine()
-        code = _code_of(before, Path(directory) / "before") if before else None
+        code = code_of(before, Path(directory) / "before") if before else None
         processes = {
             kind: stack.enter_context(SideProcess(kind, TASKS, _LOGS, code=code if kind in _BEFORE else None))
             for kind in kinds
@@ -136,9 +136,9 @@ def _installed(progress: Console) -> list[ContestantKind]:
     return [kind for kind in (*_OURS, *_PEERS) if kind not in missing]
 
 
-def _code_of(commit: str, directory: Path) -> Path:
+def code_of(commit: str, directory: Path) -> Path:
     """Write the package `anchorbolt` as a commit has it into the directory."""
-    archive = subprocess.run(["git", "archive", commit, "anchorbolt"], cwd=_ROOT, capture_output=True, check=True)
+    archive = subprocess.run(["git", "archive", commit, "anchorbolt"], cwd=ROOT, capture_output=True, check=True)
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(directory, filter="data")
     return directory

@@ -33,7 +33,10 @@ def checkpoint_folder(place: str | None, settings: Settings) -> Folder:
         )
     folder = open_place(location)
     if not folder.exists(""):
-        raise ConfigError(f"{folder.location} does not exist on this machine. {ANOTHER_FILE_SYSTEM}.")
+        raise ConfigError(
+            f"{folder.location} does not exist on this machine. Name the checkpoint location, as `anchorbolt run` "
+            f"prints it. {ANOTHER_FILE_SYSTEM}."
+        )
     return folder
 
 

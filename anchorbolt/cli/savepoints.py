@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -93,9 +94,14 @@ def savepoints(
 
     settings = load_conf(file=conf, overrides=overrides or ()).settings
     place = _savepoints_of(topology, settings, to)
-    for name in savepoints_in(place):
-        manifest, where = Savepoint.read(place, name).manifest, f"{place.location}/{name}"
+    found = {name: Savepoint.read(place, name).manifest for name in savepoints_in(place)}
+    own = {f"{place.location}/{name}": each for name, each in found.items() if each.topology == topology}
+    for where, manifest in own.items():
         print_line(json.dumps(_content(where, manifest)) if as_json else _line(where, manifest))
+    if not own:
+        others = ", ".join(sorted({each.topology for each in found.values()}))
+        also = f", only of {others}" if others else ""
+        sys.stderr.write(f"there is no savepoint of {topology} in {place.location}{also}\n")
     return DONE
 
 
@@ -156,6 +162,7 @@ def discard(place: _Place) -> int:
 
     folder, name = _split(place)
     discarded(folder, name)
+    print_line(f"deleted: {place}")
     return DONE
 
 

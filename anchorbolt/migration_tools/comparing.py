@@ -85,7 +85,8 @@ def _read(side: Side) -> tuple[TopologySnapshot, DecisionRecord]:
     if snapshot.stored is None:
         raise StateError(
             f"{side.provider.describe()} has no decision record of topology {side.topology!r} "
-            f"({snapshot.record_namespace}). Check the name, the prefix and the configuration.",
+            f"({snapshot.record_namespace}). Check the name, the prefix and the configuration; "
+            "anchorbolt state ls lists the topologies.",
             namespace=snapshot.record_namespace,
         )
     return snapshot, snapshot.stored

@@ -32,6 +32,8 @@ from anchorbolt.state_backends.rules import prefix_of
 
 __all__ = ["CopyReport", "copy_namespace", "copy_topology"]
 
+_NAME_ANOTHER = "Name an empty store, such as another directory, database or table"
+
 
 @dataclass(frozen=True)
 class CopyReport:
@@ -165,7 +167,7 @@ def copy_namespace(
     found = _head(target, namespace)
     if not is_of_copy(found, head):
         raise MigrationRefused(
-            f"{target.describe()} has other data in {namespace}: nothing was written. Copy to an empty store."
+            f"{target.describe()} has other data in {namespace}: nothing was written. {_NAME_ANOTHER}."
         )
     listed = CopiedNamespace(namespace, head.committed, head.winner)
     report = CopyReport(source.describe(), target.describe(), (listed,), None, 0, dry_run)
@@ -239,7 +241,7 @@ def check_source(
     if snapshot.stored is None:
         raise MigrationRefused(
             f"{place} has no decision record of topology {topology!r} ({snapshot.record_namespace}): nothing was "
-            "changed. Check the name, the prefix and the store; anchorbolt state namespaces lists all namespaces."
+            "changed. Check the name, the prefix and the store (--conf); anchorbolt state ls lists the topologies."
         )
     if snapshot.has_moved:
         raise MigrationRefused(f"a run of {topology!r} is writing to {place}: stop it first.")
@@ -286,11 +288,11 @@ def check_target(
         name for name, head in found.heads.items() if not is_of_copy(head, snapshot.heads.get(name, NamespaceHead()))
     ]
     for reason in found.unreadable.values():
-        raise MigrationRefused(f"{place} cannot be read: {reason} Copy to an empty store.")
+        raise MigrationRefused(f"{place} cannot be read: {reason} {_NAME_ANOTHER}.")
     if foreign:
         raise MigrationRefused(
-            f"{place} has other data in {', '.join(foreign)}: nothing was written. Copy to an empty store. If the data "
-            "is from an earlier copy, and the source has continued since, delete it first."
+            f"{place} has other data in {', '.join(foreign)}: nothing was written. {_NAME_ANOTHER}. If the "
+            "data is from an earlier copy or restore that is not needed, delete it first."
         )
     if found.stored is None:
         return
@@ -298,7 +300,7 @@ def check_target(
         raise MigrationRefused(
             f"{place} has another decision record ({snapshot.record_namespace}, at txid {found.stored.txid}; the "
             f"record in {source.describe()} is at txid {snapshot.stored.txid if snapshot.stored else 'none'}): a run "
-            "has used this state. Nothing was written. Copy to an empty store."
+            "has used this state. Nothing was written. {_NAME_ANOTHER}."
         )
     missing = [
         name

@@ -239,10 +239,10 @@ class StateReader:
         with self._pool.borrowed(name) as storage:
             record, _ = DecisionLog(storage).load()
         if record is None or record.topology not in ("", self._topology):
-            of = "none" if record is None else f"that of {record.topology!r}"
+            found = "has no decision record" if record is None else f"is that of {record.topology!r}"
             raise StateError(
-                f"{self._store} has no state of topology {self._topology!r}: its decision record {name} is {of}. Give "
-                "the configuration of the runs, or start the topology first.",
+                f"{self._store} has no state of topology {self._topology!r}: {name} {found}. Give the configuration of "
+                "the runs, or start the topology first.",
                 namespace=name,
             )
         with self._lock:

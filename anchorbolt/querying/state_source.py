@@ -8,6 +8,7 @@ from contextlib import suppress
 from os import PathLike, fspath
 from types import NoneType
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.errors import PySparkAttributeError
@@ -34,6 +35,7 @@ _FORMAT = "anchorbolt-state"
 _PARTS_PER_CORE = 3  # ranges of keys may have very different numbers of entries
 _NO_LITERALS = ("inf", "-inf", "nan")
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_registered: WeakSet[SparkSession] = WeakSet()
 
 
 def state_frame(
@@ -76,7 +78,9 @@ def state_frame(
         options["conf"] = fspath(conf)
     with suppress(PySparkAttributeError):  # Spark Connect has no context
         options["cores"] = str(spark.sparkContext.defaultParallelism)
-    spark.dataSource.register(StateSource)
+    if spark not in _registered:  # Spark warns of a second registration
+        spark.dataSource.register(StateSource)
+        _registered.add(spark)
     if spark.conf.get(_PUSHDOWN, None) is None:
         spark.conf.set(_PUSHDOWN, True)  # without it, Spark refuses a source that takes filters
     if spark.conf.get(_PUSHDOWN) == "true":

@@ -110,7 +110,10 @@ def get(
 @app.command()
 @with_exit_code
 def scan(
-    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE")],
+    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE|TOPOLOGY")],
+    component: Annotated[
+        str | None, typer.Argument(metavar="[COMPONENT]", help="Of a topology: all tasks of this stateful bolt.")
+    ] = None,
     conf: Conf = None,
     overrides: Overrides = None,
     limit: Annotated[int | None, option(min=1, help="Stop after this number of entries.")] = None,
@@ -132,12 +135,14 @@ def scan(
     storm: Storm = None,
     as_json: Json = False,
 ) -> int:
-    """Show the entries of a namespace, in any order; with --json, one JSON object per line."""
+    """Show the entries of a namespace or a stateful bolt, in any order; with --json, one JSON object per line."""
     from anchorbolt.cli.places import open_store
     from anchorbolt.cli.state.text import print_scan
-    from anchorbolt.migration_tools.entries import scan_entries
+    from anchorbolt.migration_tools.entries import component_namespaces, scan_entries
 
-    provider, _, codecs = open_store(conf, overrides or ())
+    provider, settings, codecs = open_store(conf, overrides or ())
+    if component is not None and (attempt is not None or codec is not ScanCodec.NAMESPACE):
+        raise ConfigError("--attempt and --codec are for one namespace. Leave the COMPONENT out.")
     if codec is ScanCodec.STORM_KRYO:
         from anchorbolt.migration_tools.storm_state import scan_storm
 
@@ -150,8 +155,13 @@ def scan(
             "--registered, --key-class, --value-class, --enum, --in-topology and --storm are for --codec "
             "storm-kryo. Add that, or leave them out."
         )
-    with scan_entries(provider, namespace, codecs, attempt=attempt) as found:
-        print_scan(namespace, *found, limit=limit, in_json=as_json)
+    names = [namespace]
+    if component is not None:
+        names = component_namespaces(provider, namespace, settings.namespace_prefix_of(namespace), component)
+    for name in names:
+        with scan_entries(provider, name, codecs, attempt=attempt) as found:
+            shown = print_scan(name, *found, limit=limit, in_json=as_json)
+        limit = None if limit is None else limit - shown
     return DONE
 
 

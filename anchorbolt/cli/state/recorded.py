@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError
+from anchorbolt.files import Folder
 
 
 def in_history(command: Callable[..., int]) -> Callable[..., int]:
@@ -21,6 +22,15 @@ def in_history(command: Callable[..., int]) -> Callable[..., int]:
         return code
 
     return run
+
+
+def owner_of(folder: Folder, topology: str) -> str:
+    """Return the topology that has run at a checkpoint location; `topology` if none has."""
+    from anchorbolt.checkpoint.decision import DecisionRecord
+    from anchorbolt.checkpoint.decision_log import FolderCopy
+
+    data = FolderCopy(folder).read()
+    return topology if data is None else DecisionRecord.decode(data, folder.location).topology or topology
 
 
 def add_to_history(topology: str, conf: Path | None, overrides: Sequence[str]) -> None:
@@ -37,7 +47,9 @@ def add_to_history(topology: str, conf: Path | None, overrides: Sequence[str]) -
     location = settings.checkpoint_location_of(topology)
     try:
         folder, problem = open_place(location), "it does not exist on this machine"
-        if folder.exists(""):
+        if (owner := owner_of(folder, topology)) != topology:
+            problem = f"it is that of {owner}"
+        elif folder.exists(""):
             with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology)))) as storage:
                 keep_changes(folder, DecisionLog(storage).changes())
             return

@@ -38,15 +38,18 @@ def print_scan(
     *,
     limit: int | None,
     in_json: bool,
-) -> None:
-    """Print notes and at most `limit` entries, a line each; `count` is the number of entries, if known."""
+) -> int:
+    """Print notes and at most `limit` entries, a line each; return their number. `count` is that of all, if known."""
     print_notes(notes)
+    shown = 0
     total = min((each for each in (limit, count) if each is not None), default=None)
     with shown_progress(wanted=not sys.stdout.isatty()) as progress:
         progress.begin(f"scanning {namespace}", total)
         for entry in islice(chain.from_iterable(pages), limit):
             print_line(json.dumps(entry_content(entry)) if in_json else entry_line(entry, _SHOWN_CHARACTERS))
             progress.advance(1)
+            shown += 1
+    return shown
 
 
 def entry_line(entry: Entry, limit: int = sys.maxsize) -> str:

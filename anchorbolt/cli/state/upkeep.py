@@ -12,7 +12,7 @@ from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, wi
 from anchorbolt.cli.exit_codes import DONE, STATE_REFUSED
 from anchorbolt.cli.state import app
 from anchorbolt.cli.state.changes import DryRun, TakeFence
-from anchorbolt.cli.state.recorded import add_to_history
+from anchorbolt.cli.state.recorded import add_to_history, owner_of
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.util.messages import counted
 
@@ -100,17 +100,20 @@ def purge(
             )
         )
     location = settings.checkpoint_location_of(topology)
+    advice = f"A start with the checkpoint location {location} is refused: delete it, too, or name another"
     if report.change:
         with suppress(AnchorboltError, OSError):  # the topology is gone, and so may be its location
-            if (folder := open_place(location)).exists(""):
+            if (owner := owner_of(folder := open_place(location), topology)) != topology:
+                advice = f"Its checkpoint location stays: delete it, too. {location} is that of {owner}: keep it"
+            elif folder.exists(""):
                 keep_changes(folder, [report.change])
     elif not dry_run:
         add_to_history(topology, conf, overrides or ())
-    print_line(json.dumps(report.to_content()) if as_json else "\n".join(_purge_lines(report, component, location)))
+    print_line(json.dumps(report.to_content()) if as_json else "\n".join(_purge_lines(report, component, advice)))
     return DONE
 
 
-def _purge_lines(report: "PurgeReport", component: str | None, location: str) -> list[str]:
+def _purge_lines(report: "PurgeReport", component: str | None, advice: str) -> list[str]:
     lines = [
         f"{name}: {'unknown number of keys' if count is None else counted(count, 'key')}"
         for name, count in report.namespaces.items()
@@ -120,11 +123,7 @@ def _purge_lines(report: "PurgeReport", component: str | None, location: str) ->
         return [*lines, f"dry run: nothing was written in {report.store}"]
     if component is not None:
         return [*lines, f"deleted in {report.store}: {component!r} has no state any more"]
-    return [
-        *lines,
-        f"removed from {report.store}. A start with the checkpoint location {location} is refused: delete it, too, or "
-        "name another",
-    ]
+    return [*lines, f"removed from {report.store}. {advice}"]
 
 
 def _lines(found: "StoredTopology", now: int) -> list[str]:

@@ -75,6 +75,7 @@ class RoundJobs:
     """The jobs of one plan, one at a time. Jobs that run in parallel need separate `RoundJobs`."""
 
     calls: IntakeAddress | None = None  # where workers report long calls; set before `with_bolts`
+    has_run = False  # whether a job has been started: workers may have instances
 
     def __init__(self, session: SparkSession, plan: ExecutionPlan, pickled: bytes | None = None) -> None:
         self._session = session
@@ -111,7 +112,7 @@ class RoundJobs:
     def rows(self, what: str, frame: DataFrame, current: Round, stages: Stages) -> Iterator[Envelope]:
         """Run a job, and return its blobs. Raises `WaveFailed`, or the subclass that matches Spark's message."""
         tasks = [task for stage in stages for partition in stage for task in partition]
-        self.ended.value, self.tasks = [], len(tasks)
+        self.ended.value, self.tasks, self.has_run = [], len(tasks), True
         try:
             return collect_rows(self._session, self._plan, frame, current)
         except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone

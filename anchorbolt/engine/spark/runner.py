@@ -151,6 +151,7 @@ class SparkRunner:
         for server in (self.calls, self._intake):
             if server is not None:
                 server.close()
-        self.jobs.close_instances(*self._run_ids)
+        if self.jobs.has_run or self._commits.has_run or self.processing is not None:
+            self.jobs.close_instances(*self._run_ids)
         for jobs in (self.jobs, self._commits):
             jobs.close()

@@ -55,7 +55,7 @@ class Savepoint(StateProvider):
             data = folder.read(f"{name}/{MANIFEST}")
             if data is None:
                 found = ", ".join(savepoints_in(folder)) or "none"
-                unfinished = " One was begun there and not finished." if any(folder.names(name)) else ""
+                unfinished = " One was begun there and not finished." if _has_parts(folder, name) else ""
                 raise ConfigError(
                     f"there is no savepoint {name!r} in {folder.location}.{unfinished} The savepoints there: {found}."
                 )
@@ -218,11 +218,16 @@ def savepoints_in(folder: Folder) -> list[str]:
     return [name for name in folder.names("") if folder.exists(f"{name}/{MANIFEST}")]
 
 
+def _has_parts(folder: Folder, name: str) -> bool:
+    """Return whether a directory has parts of a savepoint, and nothing else."""
+    names = set(folder.names(name))
+    return bool(names) and names <= {MANIFEST, "state", "sources"}
+
+
 def discard(folder: Folder, name: str) -> None:
     """Delete a savepoint, its manifest first. Raises `ConfigError` if the folder is not a savepoint."""
     try:
-        names = list(folder.names(name))
-        if not set(names) <= {MANIFEST, "state", "sources"} or not names:
+        if not _has_parts(folder, name):
             raise ConfigError(f"{folder.location}/{name} is not the directory of a savepoint: nothing was deleted.")
         folder.remove_tree(f"{name}/{MANIFEST}")
         folder.remove_tree(name)

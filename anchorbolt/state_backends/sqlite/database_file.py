@@ -246,8 +246,8 @@ class SqliteFile:
 
     def _opened_to_read(self) -> sqlite3.Connection:
         # Closing a read-only connection never touches the log, which may belong to another process.
-        connection = self._open("ro")
         try:
+            connection = self._open("ro")
             connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
         except sqlite3.OperationalError as error:
             if "readonly" not in str(error):

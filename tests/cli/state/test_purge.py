@@ -24,6 +24,18 @@ def test_a_topology_is_removed_only_with_yes(here: Path) -> None:
     assert (change["command"], change["deleted"]["count"]) == ("purge", 3)
 
 
+def test_the_location_of_another_topology_is_not_advised_to_be_deleted(here: Path) -> None:
+    count_words(write_conf(here / "conf.json", here / "state"), "a b a", "c")
+    invoke("state", "savepoint", "words", *CONF, "--name", "one")
+    fork = ("--set", f"topology.checkpoint.location={here / 'fork'}")
+    assert invoke("state", "fork", "checkpoint-savepoints/one", "fork", *CONF, *fork).exit_code == 0
+    put = invoke("state", "put", "fork", "count", "a", "7", *CONF)
+    assert (put.exit_code, "that of words" in put.stderr) == (0, True)
+    purged = invoke("state", "purge", "fork", *CONF, "--yes")
+    assert (purged.exit_code, "that of words: keep it" in purged.stdout) == (0, True)
+    assert {"put", "purge"}.isdisjoint(invoke("history", "checkpoint").stdout.split())
+
+
 def test_the_entries_of_one_bolt_are_deleted(here: Path) -> None:
     count_words(write_conf(here / "conf.json", here / "state"), "a b a", "c")
     done = invoke("state", "purge", "words", *CONF, "--component", "count", "--yes")

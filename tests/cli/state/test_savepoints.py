@@ -28,6 +28,9 @@ def test_a_savepoint_is_taken_verified_restored_and_forked(here: Path) -> None:
     assert invoke("state", "fork", taken["savepoint"], "fork", *CONF, *fork).exit_code == 0
     found = invoke("state", "get", "fork", "count", "a", *CONF, "--json")
     assert json.loads(found.stdout)["value"] == 2
+    assert invoke("state", "savepoints", "fork", *CONF, "--json").stdout == ""
+    assert "words" in invoke("state", "savepoints", "fork", *CONF).stderr
+    assert "not finished" not in invoke("state", "verify", str(here / "state")).stderr
     state = next(Path(taken["savepoint"]).rglob("*.parquet"))
     state.write_bytes(state.read_bytes()[:-1])
     assert invoke("state", "verify", taken["savepoint"]).exit_code == STATE_REFUSED

@@ -89,6 +89,15 @@ def test_a_key_of_a_topologys_bolt_is_found_in_its_task(here: Path) -> None:
         assert state("get", *wrong, *CONF).exit_code == 4
 
 
+def test_a_bolt_is_scanned_in_all_of_its_tasks(here: Path) -> None:
+    count_words(write_conf(here / "conf.json", here / "state"), "a b c d e f g a", parallelism=3)
+    found = lines(state("scan", NAME, "count", *CONF, "--json"))
+    assert {each["key"]: each["value"] for each in found} == {key: 1 + (key == "a") for key in "abcdefg"}
+    assert len(lines(state("scan", NAME, "count", *CONF, "--json", "--limit", "5"))) == 5
+    assert state("scan", NAME, "cuont", *CONF).exit_code == 4
+    assert state("scan", NAME, "count", *CONF, "--attempt", "x").exit_code == 2
+
+
 def test_entries_are_scanned_as_many_as_are_asked_for(provider: SqliteStateProvider) -> None:
     assert state("scan", *CONF, COUNT).stdout == "'a': 2\n'b': 1\n'c': 1\n"
     assert len(lines(state("scan", *CONF, COUNT, "--json", "--limit", "2"))) == 2

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from anchorbolt import errors
 from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, RunStatus, SparkCluster
+from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.run.spark_cluster import SparkRunHandle
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.streams import Tuple
@@ -223,12 +224,18 @@ def test_stop_finishes_the_wave_and_the_next_run_goes_on(spark: SparkSession, tm
     assert again.recovery.action == "resumed"
 
 
-def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
     run(spark, topology, conf_in(tmp_path))
     moved = conf_in(tmp_path) | {"topology.checkpoint.location": str(tmp_path / "elsewhere")}
-    with pytest.raises(errors.QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
-        SparkCluster(spark).submit(topology, moved)
+    closed: list[Any] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(RoundJobs, "close_instances", lambda *run: closed.append(run))
+        with pytest.raises(errors.QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
+            SparkCluster(spark).submit(topology, moved)
+    assert not closed  # no worker has had a bolt of this run: the refusal waits for none
     assert not (tmp_path / "elsewhere" / "metadata").exists()
     handle = run(spark, topology, moved | {"topology.checkpoint.accept.new.query": True})
     assert handle.state("count") == {word: 2 * count for word, count in WORDS.items()}

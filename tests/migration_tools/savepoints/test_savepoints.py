@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.errors import ConfigError, MigrationRefused, StateCorrupted, StateRegressed
 from anchorbolt.files import Folder, open_folder
 from anchorbolt.migration_tools.savepoints.manifest import Manifest
 from anchorbolt.migration_tools.savepoints.restoring import RestoreReport, restore_savepoint
 from anchorbolt.migration_tools.savepoints.stored import Savepoint, discard, savepoints_in, verify
 from anchorbolt.migration_tools.savepoints.taking import take_savepoint
+from anchorbolt.migration_tools.topology_inspection import read_topology
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from tests.migration_tools.conftest import ALL, MSGPACK, Killed, KilledAt
@@ -154,6 +156,24 @@ def test_a_restore_that_is_killed_anywhere_is_finished_by_the_same_call(
     assert finished > 10
 
 
+def test_a_restore_that_is_killed_while_it_takes_the_fence_is_finished(
+    job: Job, kept: Kept, other: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.run(WORDS, 2)
+    kept.take(job)
+
+    def killed(log: DecisionLog) -> None:
+        log.claim()
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DecisionLog, "claim_for_command", killed)
+        with pytest.raises(Killed):
+            kept.restore(other, parallelism={"count": 3})
+    kept.restore(other, parallelism={"count": 3})
+    assert other.run(LATER, 3) == Counter(WORDS + LATER)
+
+
 def test_a_damaged_savepoint_is_never_restored(job: Job, kept: Kept, other: Job) -> None:
     job.run(WORDS, 2)
     kept.take(job)
@@ -183,6 +203,23 @@ def test_a_damaged_savepoint_is_never_restored(job: Job, kept: Kept, other: Job)
                 assert other.run([], 2) == {}
             shutil.rmtree(other.place, ignore_errors=True)
             shutil.rmtree(Path(other.provider.directory), ignore_errors=True)  # type: ignore[attr-defined]
+
+
+def test_a_refused_restore_has_written_nothing(
+    job: Job, kept: Kept, other: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Savepoint, "source_files", lambda _: iter([("metadata", b"{}")]))
+    job.run(WORDS, 2)
+    kept.take(job)
+    for dry_run in (True, False):
+        with pytest.raises(MigrationRefused):
+            kept.restore(other, parallelism={"cuont": 3}, dry_run=dry_run)
+    assert read_topology(other.provider, job.name, job.name).heads == {}
+    job.run(LATER, 2)
+    job.place = other.place
+    with pytest.raises(MigrationRefused):
+        kept.restore(job, parallelism={"count": 3})
+    assert not other.place.exists()
 
 
 def test_what_cannot_be_saved_or_restored_is_refused(job: Job, kept: Kept, other: Job) -> None:

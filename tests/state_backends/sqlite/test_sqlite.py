@@ -13,7 +13,7 @@ import pytest
 
 from anchorbolt.errors import ConfigError, StateCorrupted, StateRegressed, StateUnavailable
 from anchorbolt.serialization.codecs import INDEX_TAG
-from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateStorage
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, stage, staged
@@ -92,6 +92,22 @@ def test_a_process_killed_within_a_commit_leaves_it_to_be_done_again(
     assert entries(storage) == before
     storage.commit(Fence(2, 0), 1, attempt)
     assert entries(storage) == {**before, **updates}
+
+
+def test_a_file_whose_first_write_was_killed_is_read_as_empty(
+    sqlite_provider: SqliteStateProvider, file: Path, tmp_path: Path
+) -> None:
+    killed = tmp_path / "killed.sqlite"
+    with closing(sqlite3.connect(killed, isolation_level=None)) as connection:
+        connection.execute("PRAGMA cache_size=1")  # so that the journal is on the disk before the commit
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE entries (value)")
+        connection.executemany("INSERT INTO entries VALUES (zeroblob(4000))", [()] * 100)
+        file.parent.mkdir()
+        shutil.copy(killed, file)
+        shutil.copy(f"{killed}-journal", f"{file}-journal")
+    with closing(sqlite_provider.open(NAMESPACE)) as storage:
+        assert storage.head() == NamespaceHead()
 
 
 def test_rows_of_the_index_by_time_are_apart_and_seen_by_everyone(
