@@ -55,7 +55,7 @@ def test_an_import_that_is_killed_anywhere_leaves_an_empty_or_whole_target_and_i
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_command_killed_at_random_moments_leaves_an_empty_or_whole_target_and_is_finished(
-    storm: RedisStateProvider,
+    storm: StateProvider,
     load: Load,
     tmp_path: Path,
     run_command: RunCommand,  # noqa: F811
