@@ -31,6 +31,7 @@ _SEED = 3
 _SHORT, _LONG = 2, 6  # waves
 _ROUNDS = 2
 _CACHEGRIND = "valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"
+_STEADY = {"PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 _COUNTED = re.compile(r"I +refs: +([\d,]+)")
 _BY_NAME = {each.name: each for each in WORKLOADS}
 
@@ -88,7 +89,7 @@ def _instructions(tree: Path, workload: str, text: Path, home: Path) -> int:
     done = subprocess.run(
         [*_CACHEGRIND, sys.executable, "-m", "benchmarks.instructions", "run", workload, str(text)],
         cwd=home,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0", "ARROW_DEFAULT_MEMORY_POOL": "system"},
+        env={**os.environ, "PYTHONPATH": path, **_STEADY},
         capture_output=True,
         text=True,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -37,10 +37,10 @@ Due = tuple[int, int]
 """A header, in ms: when the entry expires by the wave's clock, and the due time of its item in the index."""
 
 
-def has_header(stored: Iterable[bytes | None]) -> bool:
-    """Return False if none of these values has a header; True if one may have one."""
-    data = list(filter(None, stored))
-    return DUE_TAG in b"".join(data) and any(each.startswith(DUE_TAG) for each in data)
+def has_header(stored: Collection[bytes | None]) -> bool:
+    """Return whether one of these values has a header."""
+    # Few values have the bytes of the tag anywhere.
+    return DUE_TAG in b"".join(filter(None, stored)) and any(each.startswith(DUE_TAG) for each in stored if each)
 
 
 def split(data: bytes) -> tuple[Due | None, bytes]:
