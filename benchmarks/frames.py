@@ -39,13 +39,27 @@ def main(
         frame.write.parquet(f"{name}/parquet")
         small = spark.createDataFrame([(key(number * 7), number) for number in range(_JOINED)], ["key", "number"])
 
+        def by_group(frame: Any) -> int:
+            return len(frame.groupBy(frame.key.substr(-1, 1)).count().collect())
+
+        def joined_whole(frame: Any) -> int:
+            other = spark.read.parquet(f"{name}/parquet").withColumnRenamed("value", "other")
+            return int(frame.join(other, "key").selectExpr("sum(value + other)").collect()[0][0])
+
         def joined(frame: Any) -> int:
             return int(frame.join(small, "key").selectExpr("sum(value + number)").collect()[0][0])
 
         def summed(frame: Any) -> int:
             return int(frame.selectExpr("sum(value)").collect()[0][0])
 
-        for what, act in (("count", lambda each: each.count()), ("sum", summed), ("join", joined)):
+        acts = {
+            "count": lambda each: each.count(),
+            "sum": summed,
+            "count by group": by_group,
+            f"join with {_JOINED:,} rows": joined,
+            "join with all keys": joined_whole,
+        }
+        for what, act in acts.items():
             times: list[list[float]] = [[], []]
             results = set()
             for _ in range(_ROUNDS):
