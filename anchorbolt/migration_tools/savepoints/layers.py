@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 
 from anchorbolt.migration_tools.savepoints.writing import FILE_BYTES, Page, ParquetContent, parquet_files
 
-_CHANGES_BYTES = 16 << 20  # of a layer of changes, which is a dict before it is written
+# Of a layer, at most: of changes as a dict, otherwise as Parquet. With larger layers there are fewer pairs to compare,
+# but 10 million entries take 850 MB of memory in layers of 64 MiB, and 460 MB in layers of this size.
+_LAYER_BYTES = 16 << 20
 
 
 class _Layer(NamedTuple):
@@ -39,7 +41,7 @@ class Layers:
 
     def add_pages(self, pages: Iterable[Page]) -> None:
         """Add entries; a key may come several times."""
-        for _, content in parquet_files(pages):
+        for _, content in parquet_files(pages, _LAYER_BYTES):
             self._add(content)
 
     def add_changes(self, slices: Iterable[dict[bytes, bytes | None]]) -> None:
@@ -48,7 +50,7 @@ class Layers:
         for each in slices:
             changes.update(each)
             size += sum(len(key) + len(value or b"") for key, value in each.items())
-            if size >= _CHANGES_BYTES:
+            if size >= _LAYER_BYTES:
                 self._add_dict(changes)
                 changes, size = {}, 0
         self._add_dict(changes)

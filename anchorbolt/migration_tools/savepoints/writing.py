@@ -79,13 +79,13 @@ class SavepointWriter:
         self.files[path] = SavedFile(len(data), sha256(data).hexdigest())
 
 
-def parquet_files(pages: Iterable[Page]) -> Iterator[tuple[int, bytes]]:
+def parquet_files(pages: Iterable[Page], file_bytes: int = FILE_BYTES) -> Iterator[tuple[int, bytes]]:
     """Yield the entries as Parquet files with the columns `key` and `value`, each with the number of its entries."""
     file: ParquetContent | None = None
     for page in pages:
         file = file or ParquetContent()
         file.add(page)
-        if file.size >= FILE_BYTES:
+        if file.size >= file_bytes:
             yield file.rows, file.content()
             file = None
     if file is not None:
