@@ -34,6 +34,7 @@ __all__ = [
     "NO_FENCE",
     "START_OVER",
     "Fence",
+    "KeyRange",
     "NamespaceHead",
     "ReadPosition",
     "Seal",

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-__all__ = ["ALL_KEYS", "KeyRange", "divided"]
-
 _DIGITS = 8  # bytes after the common ones, as one number
 
 

@@ -3,8 +3,6 @@
 import functools
 import gc
 
-__all__ = ["spare_imports"]
-
 _THRESHOLDS = 50_000, 20, 20  # so that a page of entries is handled between two collections
 
 

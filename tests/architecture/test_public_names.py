@@ -31,8 +31,8 @@ PUBLIC = {
     "anchorbolt.spouts": "BaseRichSpout GeneratorSpout RedisStreamsSpout Spout StreamSpout",
     "anchorbolt.state_backends": "AttemptState KeyValueState Serializer State",
     "anchorbolt.state_backends.contract": """
-        CHECKSUM_FACTOR NOTHING_COMMITTED NO_FENCE START_OVER Fence NamespaceHead Seal SizeLimits StagedAttempt
-        StagedSlice ReadPosition StateProvider StateStorage
+        CHECKSUM_FACTOR NOTHING_COMMITTED NO_FENCE START_OVER Fence KeyRange NamespaceHead Seal SizeLimits
+        StagedAttempt StagedSlice ReadPosition StateProvider StateStorage
     """,
     "anchorbolt.state_backends.hbase": "HBaseStateProvider",
     "anchorbolt.state_backends.redis": "RedisClusterStateProvider RedisStateProvider",
