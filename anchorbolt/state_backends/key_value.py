@@ -42,9 +42,15 @@ class KeyValueState(BulkAccess[K, V], Generic[K, V]):
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
         """Return the value of `key`, or `default` if it has none."""
-        # To call `type` again takes less than to keep its result: most keys are texts, and most values whole numbers.
-        cache_key = key if type(key) is str or type(key) is int else self._cache_key(key)
-        value = self._dirty.get(cache_key, _NOTHING)
+        # First a counter's path. To call `type` again takes less than to keep its result.
+        if type(key) is str:
+            value = self._dirty.get(key, _NOTHING)
+            if type(value) is int:
+                return value
+            cache_key: Any = key
+        else:
+            cache_key = key if type(key) is int else self._cache_key(key)
+            value = self._dirty.get(cache_key, _NOTHING)
         if value is _NOTHING:
             try:
                 value = self._cache[cache_key]

@@ -155,8 +155,11 @@ class SqliteStateStorage(StateStorage):
                 return
             for updates, slices in self._merged(connection, attempt, record):
                 tables = self._file.tables(connection, updates)
-                rows.put(connection, tables, [item for item in updates.items() if item[1] is not None])
-                rows.delete(connection, tables, [item for item in updates.items() if item[1] is None])
+                if None in updates.values():
+                    rows.put(connection, tables, [item for item in updates.items() if item[1] is not None])
+                    rows.delete(connection, tables, [item for item in updates.items() if item[1] is None])
+                else:
+                    rows.put(connection, tables, updates.items())
                 for _ in range(slices):
                     reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
