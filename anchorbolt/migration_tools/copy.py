@@ -300,7 +300,7 @@ def check_target(
         raise MigrationRefused(
             f"{place} has another decision record ({snapshot.record_namespace}, at txid {found.stored.txid}; the "
             f"record in {source.describe()} is at txid {snapshot.stored.txid if snapshot.stored else 'none'}): a run "
-            "has used this state. Nothing was written. {_NAME_ANOTHER}."
+            f"has used this state. Nothing was written. {_NAME_ANOTHER}."
         )
     missing = [
         name
