@@ -36,6 +36,7 @@ _JVM = [
 # The waits of a start that are meant for a cluster of many machines: 5 s instead of 14 s without them.
 _FAST_START = {
     "hbase.regionserver.msginterval": 100,
+    "hbase.hregion.memstore.mslab.enabled": "false",  # with it, each table of a test takes 2 MB of memory
     "hbase.master.wait.on.regionservers.timeout": 100,
     "hbase.master.wait.on.regionservers.interval": 50,
     "hbase.master.wait.on.regionservers.maxtostart": 1,
@@ -73,7 +74,7 @@ ZOOKEEPER, MASTER, REGION_SERVER, THRIFT = "zookeeper", "master", "region-server
 
 _MAIN = {
     ZOOKEEPER: ("128m", "org.apache.zookeeper.server.ZooKeeperServerMain"),
-    MASTER: ("512m", "org.apache.hadoop.hbase.master.HMaster"),
+    MASTER: ("768m", "org.apache.hadoop.hbase.master.HMaster"),
     REGION_SERVER: ("512m", "org.apache.hadoop.hbase.regionserver.HRegionServer"),
     THRIFT: ("256m", "org.apache.hadoop.hbase.thrift.ThriftServer"),
 }
