@@ -36,7 +36,6 @@ _JVM = [
 # The waits of a start that are meant for a cluster of many machines: 5 s instead of 14 s without them.
 _FAST_START = {
     "hbase.regionserver.msginterval": 100,
-    "hbase.hregion.memstore.mslab.enabled": "false",  # with it, each table of a test takes 2 MB of memory
     "hbase.master.wait.on.regionservers.timeout": 100,
     "hbase.master.wait.on.regionservers.interval": 50,
     "hbase.master.wait.on.regionservers.maxtostart": 1,
@@ -189,6 +188,7 @@ class HBaseServer(Server):
             "hbase.rootdir": f"file://{self.directory / 'data'}",
             "hbase.tmp.dir": str(self.directory / "tmp"),
             "hbase.unsafe.stream.capability.enforce": "false",
+            "hbase.hregion.memstore.mslab.enabled": "false",  # it takes 2 MB for each table, and tests make many
             "hbase.zookeeper.quorum": self.host,
             "hbase.zookeeper.property.clientPort": zookeeper,
             "hbase.zookeeper.property.dataDir": str(data),
