@@ -22,8 +22,7 @@ from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import SerializationError, StaleAttempt, StateCorrupted, StateError, UnsupportedValue
 from anchorbolt.migration_tools.entries import Codecs, Entry, EntryDecoder
 from anchorbolt.querying.storages import StoragePool
-from anchorbolt.state_backends.contract import START_OVER, ReadPosition, StateProvider, StateStorage
-from anchorbolt.state_backends.key_ranges import ALL_KEYS, KeyRange
+from anchorbolt.state_backends.contract import ALL_KEYS, START_OVER, KeyRange, ReadPosition, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.state_backends.timed.expiry import Live, live_columns, live_entry
 from anchorbolt.streams.hashing import destination_of, stable_hash

@@ -24,7 +24,6 @@ from zlib import crc32
 import msgpack
 
 from anchorbolt.errors import ConfigError, StateRegressed
-from anchorbolt.state_backends.key_ranges import ALL_KEYS, KeyRange
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, Fence, State
 from anchorbolt.streams.context import TopologyContext
 
@@ -122,6 +121,16 @@ class SizeLimits:
     key: int  # bytes
     value: int  # bytes
     advice: str  # how to raise the limit on values, for messages: a sentence without a full stop
+
+
+class KeyRange(NamedTuple):
+    """The keys from `first` to before `end`: a part of a namespace, for `scan_range`."""
+
+    first: bytes = b""
+    end: bytes | None = None  # None: to the last one
+
+
+ALL_KEYS = KeyRange()
 
 
 class ReadPosition(NamedTuple):
@@ -243,10 +252,7 @@ class StateStorage(ABC):
         """
 
     def ranges(self, parts: int) -> list[KeyRange]:
-        """Return at most `parts` ranges that together have all keys, for `scan_range`.
-
-        By default one: of a store whose keys have no order.
-        """
+        """Return at most `parts` ranges that together have all keys. By default one: the keys have no order."""
         return [ALL_KEYS]
 
     def scan_range(

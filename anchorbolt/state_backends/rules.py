@@ -16,6 +16,7 @@ from anchorbolt.state_backends.contract import (
     NO_FENCE,
     NOTHING_COMMITTED,
     Fence,
+    KeyRange,
     NamespaceHead,
     ReadPosition,
     Seal,
@@ -35,6 +36,7 @@ __all__ = [
     "check_reading",
     "check_rollback",
     "check_write",
+    "divided",
     "head_of",
     "is_namespace",
     "next_record",
@@ -45,6 +47,7 @@ __all__ = [
 _SEGMENT = r"\$?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}"
 _NAMESPACE = re.compile(rf"{_SEGMENT}(:{_SEGMENT})*")
 _ATTEMPT = re.compile(r"[0-9a-f]{32}")
+_DIGITS = 8  # bytes of a key after the common ones, as one number
 _LONGEST_NAMESPACE = 240  # bytes of a file's name, minus room for SQLite's suffixes
 
 
@@ -252,3 +255,17 @@ def _stale(namespace: str, attempt: str, reason: str) -> StaleAttempt:
         f"{namespace}: attempt {attempt} does not fit: {reason}. The wave has to be run again from what is committed",
         namespace=namespace,
     )
+
+
+def divided(lowest: bytes, highest: bytes, parts: int) -> list[KeyRange]:
+    """Return at most `parts` ranges that together have all keys.
+
+    They are equally wide between the lowest and the highest key that exist, as numbers. So they have as many keys only
+    if the keys are spread evenly.
+    """
+    length = min(len(lowest), len(highest))
+    common = lowest[: next((place for place in range(length) if lowest[place] != highest[place]), length)]
+    low, high = (int.from_bytes(key[len(common) :][:_DIGITS].ljust(_DIGITS, b"\0"), "big") for key in (lowest, highest))
+    numbers = [low + (high - low) * part // parts for part in range(1, parts)]
+    ends = sorted({common + number.to_bytes(_DIGITS, "big").rstrip(b"\0") for number in numbers if number > low})
+    return [KeyRange(first, end) for first, end in zip([b"", *ends], [*ends, None], strict=True)]

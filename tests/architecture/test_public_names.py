@@ -38,7 +38,7 @@ PUBLIC = {
     "anchorbolt.state_backends.redis": "RedisClusterStateProvider RedisStateProvider",
     "anchorbolt.state_backends.rules": """
         AttemptRecord Metadata check_attempt check_commit check_fence check_namespace check_reading check_rollback
-        check_write head_of is_namespace next_record sealed_record task_namespace
+        check_write divided head_of is_namespace next_record sealed_record task_namespace
     """,
     "anchorbolt.state_backends.sqlite": "SqliteStateProvider",
     "anchorbolt.storm.kryo": "JavaValue StoredForm StormDecoder Tombstone detect",

@@ -10,7 +10,9 @@ from anchorbolt.errors import StateCorrupted, UnsupportedValue
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
+    ALL_KEYS,
     Fence,
+    KeyRange,
     NamespaceHead,
     ReadPosition,
     Seal,
@@ -23,7 +25,6 @@ from anchorbolt.state_backends.hbase.client import HBaseClient
 from anchorbolt.state_backends.hbase.layout import DATA, HBaseMetadata, NamespaceRows, Staged
 from anchorbolt.state_backends.hbase.records import MetadataCell, MetadataSnapshot, StagedRows
 from anchorbolt.state_backends.hbase.table import HBaseTable
-from anchorbolt.state_backends.key_ranges import ALL_KEYS, KeyRange, divided
 from anchorbolt.state_backends.rules import AttemptRecord
 
 
@@ -106,12 +107,11 @@ class HBaseStateStorage(StateStorage):
 
     def ranges(self, parts: int) -> list[KeyRange]:
         bounds = self._rows.data, self._rows.data_end
-        lowest = next(self._table.scan(DATA, *bounds, page_size=1), None)
-        highest = self._table.last(DATA, *bounds)
+        lowest, highest = self._table.first_row(*bounds), self._table.last_row(*bounds)
         if lowest is None or highest is None:
             return [ALL_KEYS]
         prefix = len(self._rows.data)
-        return divided(lowest[0][0][prefix:], highest[prefix:], parts)
+        return rules.divided(lowest[prefix:], highest[prefix:], parts)
 
     def scan_range(
         self, within: KeyRange, page_size: int = 1000, at: ReadPosition | None = None

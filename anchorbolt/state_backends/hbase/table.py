@@ -120,8 +120,16 @@ class HBaseTable:
 
     def first_row(self, start: bytes, stop: bytes) -> bytes | None:
         """Return the first row from `start` to before `stop` that has a cell in any column, or None."""
+        return self._next_row(start, stop)
+
+    def last_row(self, start: bytes, stop: bytes) -> bytes | None:
+        """Return the last row after `start` and up to `stop` that has a cell in any column, or None."""
+        return self._next_row(stop, start, backwards=True)
+
+    def _next_row(self, start: bytes, stop: bytes, *, backwards: bool = False) -> bytes | None:
         only = b"FirstKeyOnlyFilter() AND KeyOnlyFilter()"
-        scan = TScan(startRow=start, stopRow=stop, columns=[self._family], caching=1, filterString=only)
+        columns = [self._family]
+        scan = TScan(startRow=start, stopRow=stop, columns=columns, caching=1, filterString=only, reversed=backwards)
         results, _ = self._run(partial(_page, self._table, scan, 1))
         return results[0].row if results else None
 
@@ -166,13 +174,6 @@ class HBaseTable:
             if results:
                 yield [(result.row, result.columns[name].value) for result in results]
                 start = results[-1].row + b"\x00"
-
-    def last(self, column: bytes, start: bytes, stop: bytes) -> bytes | None:
-        """Return the last row from `start` to before `stop`, None if there is none."""
-        # Backwards, HBase takes the bounds in reverse, and leaves out the second.
-        scan = TScan(startRow=stop, stopRow=start, columns=[self._name(column)], caching=1, reversed=True)
-        results, _ = self._run(partial(_page, self._table, scan, 1))
-        return results[0].row if results else None
 
     def columns(self, row: bytes, prefix: bytes) -> list[bytes]:
         """Return the row's columns that start with `prefix`, which must not contain quotes."""

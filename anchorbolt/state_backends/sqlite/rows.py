@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from anchorbolt.serialization.codecs import INDEX_TAG
-from anchorbolt.state_backends.key_ranges import KeyRange
+from anchorbolt.state_backends.contract import KeyRange
 from anchorbolt.state_backends.timed.index import FIRST_INDEX_KEY, INDEX_KEYS_END
 
 _KEYS_PER_SELECT = 400

@@ -13,7 +13,9 @@ from anchorbolt.errors import AnchorboltError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
+    ALL_KEYS,
     Fence,
+    KeyRange,
     NamespaceHead,
     ReadPosition,
     Seal,
@@ -22,7 +24,6 @@ from anchorbolt.state_backends.contract import (
     StateStorage,
     unpacked_updates,
 )
-from anchorbolt.state_backends.key_ranges import ALL_KEYS, KeyRange, divided
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 from anchorbolt.state_backends.sqlite import rows
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
@@ -95,7 +96,7 @@ class SqliteStateStorage(StateStorage):
         with self._file.reading() as connection:
             found = (None, None) if connection is None else rows.outermost(connection, self._file.tables(connection))
         lowest, highest = found
-        return [ALL_KEYS] if lowest is None or highest is None else divided(lowest, highest, parts)
+        return [ALL_KEYS] if lowest is None or highest is None else rules.divided(lowest, highest, parts)
 
     def scan_range(
         self, within: KeyRange, page_size: int = 1000, at: ReadPosition | None = None
