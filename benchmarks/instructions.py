@@ -38,12 +38,15 @@ _BY_NAME = {each.name: each for each in WORKLOADS}
 app = typer.Typer(add_completion=False)
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def compare(
+    context: typer.Context,
     before: Annotated[str, typer.Option(help="The commit to compare with.")] = "HEAD~1",
     workload: Annotated[str, typer.Option(help=f"One of {', '.join(_BY_NAME)}.")] = "100k",
 ) -> None:
     """Count the instructions of a wave."""
+    if context.invoked_subcommand is not None:
+        return
     if shutil.which("valgrind") is None:
         raise typer.BadParameter("valgrind is not installed. Debian: apt-get install valgrind.")
     table = Table("", "millions of instructions a wave", title=_BY_NAME[workload].title)

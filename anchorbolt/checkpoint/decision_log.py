@@ -93,9 +93,8 @@ class DecisionLog:
     def claim_for_command(self) -> Fence:
         """Take a new generation for a command, which is not a driver: it writes under a released fence only."""
         with self._lock:
-            self._fence = Fence(self.claim().generation, RELEASED_SEQ)
-            self._retry.until_available(lambda: self._storage.raise_fence(self._fence))
-            return self._fence
+            self._fence = self._retry.until_available(lambda: self._storage.claim(RELEASED_SEQ))
+        return self._fence
 
     def next_fence(self) -> Fence:
         """Return a new fence of this driver, higher than all before; of a command, its only one."""

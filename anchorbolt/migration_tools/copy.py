@@ -106,7 +106,7 @@ def copy_topology(
     snapshot, found = checked()
     if take_fence and not dry_run:
         with closing(source.open(snapshot.record_namespace)) as storage:
-            _release(storage, storage.claim())
+            storage.claim(RELEASED_SEQ)
         snapshot, found = checked()  # a wave may have been decided before the fence was taken
     assert snapshot.stored is not None, "check_source refuses a source without a record"
     sources = {name: snapshot.heads[name] for name in source_namespaces(snapshot)}

@@ -62,11 +62,11 @@ class CopiedNamespace:
     was_there: bool = False  # whether an earlier copy had finished this namespace; it was compared again
 
 
-def claimed(storage: StateStorage, generation: int) -> Fence:
+def claimed(storage: StateStorage, generation: int, seq: int = 0) -> Fence:
     """Claim a new generation that is not below `generation`."""
     if storage.head().fence.generation < generation - 1:
-        storage.raise_fence(Fence(generation - 1, 0))
-    return storage.claim()
+        storage.raise_fence(Fence(generation - 1, seq))
+    return storage.claim(seq)
 
 
 def copied_namespace(

@@ -213,8 +213,8 @@ class StateStorage(ABC):
         """Read the head of the namespace without raising its fence. Creates nothing."""
 
     @abstractmethod
-    def claim(self) -> Fence:
-        """Atomically raise the fence to (generation + 1, 0) and return it. No two callers get the same fence."""
+    def claim(self, seq: int = 0) -> Fence:
+        """Atomically raise the fence to (generation + 1, `seq`) and return it. No two callers get the same fence."""
 
     @abstractmethod
     def raise_fence(self, fence: Fence) -> NamespaceHead:

@@ -88,9 +88,9 @@ class MemoryStateStorage(StateStorage):
             store = self._read()
             return rules.head_of(store.metadata, store.records)
 
-    def claim(self) -> Fence:
+    def claim(self, seq: int = 0) -> Fence:
         with self._lock:
-            return self._write(Fence(self._read().metadata.fence.generation + 1, 0)).metadata.fence
+            return self._write(Fence(self._read().metadata.fence.generation + 1, seq)).metadata.fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         with self._lock:

@@ -112,9 +112,9 @@ class PostgresStateStorage(StateStorage):
         with self._reading() as found:
             return found.head() if found else NamespaceHead()
 
-    def claim(self) -> Fence:
+    def claim(self, seq: int = 0) -> Fence:
         with self._locked() as found:
-            fence = Fence(found.metadata.fence.generation + 1, 0)
+            fence = Fence(found.metadata.fence.generation + 1, seq)
             found.raise_fence(fence)
             return fence
 

@@ -57,7 +57,7 @@ def test_a_change_that_was_killed_anywhere_has_one_record_once_it_is_made(
         expected = [("rename", len(WORDS))]
         decided += stored(provider, name) == expected
         with suppress(MigrationRefused):  # it is decided
-            rename(provider, name, take_fence=True)
+            rename(provider, name)
         assert stored(provider, name) == expected
         run(provider, name, "counter", [], place)
         assert list(in_history(place)) == expected

@@ -301,7 +301,7 @@ def test_a_command_that_is_killed_anywhere_is_finished_by_the_same_command(
                 job.give(30)
             if killed.left > 0:
                 break
-        report = job.give(30, take_fence=True)
+        report = job.give(30)
         repeated += report.entries != 0
         was_decided += report.entries == 0
         assert job.run([], day=30.9) == Counter(WORDS)

@@ -95,7 +95,7 @@ def test_a_rename_that_is_killed_anywhere_is_whole_or_can_be_repeated(after: boo
             if killed.left > 0:
                 break
         try:
-            rename(provider, name, take_fence=True)
+            rename(provider, name)
             repeated += 1
         except MigrationRefused:  # it is decided, and a start commits it
             rolled_forward += 1

@@ -201,7 +201,7 @@ def test_a_repair_that_is_killed_anywhere_is_finished_by_the_same_call(
                 repair(job)
             if killed.left > 0:
                 break
-        repair(job, take_fence=True)
+        repair(job)
         repeated += 1
         assert job.run(LATER, 2) == +(expected + Counter(LATER))
     assert repeated > 7

@@ -15,7 +15,7 @@ from anchorbolt.migration_tools.entries import Codecs
 from anchorbolt.migration_tools.rescaling import rescale_state
 from anchorbolt.migration_tools.savepoints.stored import Savepoint
 from anchorbolt.migration_tools.stopped_topology import read_stopped
-from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
+from anchorbolt.migration_tools.topology_inspection import read_topology
 from anchorbolt.state_backends.contract import StateProvider
 
 
@@ -93,8 +93,7 @@ def restore_savepoint(
             if copies:
                 copy_topology(savepoint, target, topology, prefix, dry_run=only_checks, progress=progress, command=how)
         if wanted and not dry_run:
-            killed = _only_claimed(read_topology(target, topology, prefix))
-            rescale_state(target, topology, prefix, wanted, codecs, take_fence=killed, progress=progress)
+            rescale_state(target, topology, prefix, wanted, codecs, progress=progress)
     return RestoreReport(
         savepoint.describe(),
         target.describe(),
@@ -116,12 +115,6 @@ def _is_rescaled(found: DecisionRecord | None, savepoint: Savepoint, wanted: Map
         and (found.txid, found.query_id) == (saved.txid + 1, savepoint.query_id)
         and dict(found.parallelism) == {**saved.parallelism, **wanted}
     )
-
-
-def _only_claimed(snapshot: TopologySnapshot) -> bool:
-    """Return whether a call was killed while it took the fence. A run raises it in the other namespaces at once."""
-    fence = snapshot.record_head.fence
-    return fence.seq == 0 and all(head.fence.generation < fence.generation for head in snapshot.heads.values())
 
 
 def _place_sources(savepoint: Savepoint, checkpoint: Folder, *, dry_run: bool) -> None:

@@ -185,7 +185,7 @@ class SavedStorage(StateStorage):
     def _refuse(self) -> NoReturn:
         raise ConfigError(f"{self._savepoint.describe()} cannot be written to. Restore it into a store.")
 
-    def claim(self) -> Fence:
+    def claim(self, seq: int = 0) -> Fence:
         self._refuse()
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:

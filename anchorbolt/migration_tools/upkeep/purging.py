@@ -21,7 +21,7 @@ from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy_steps import claimed
 from anchorbolt.migration_tools.stopped_topology import begun, check_has_entries, read_stopped
 from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, read_topology
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider
+from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.rules import component_of, prefix_of
 
 
@@ -92,8 +92,8 @@ def purge_topology(
         storages = {name: stack.enter_context(closing(provider.open(name))) for name in names}
         of_record = storages[snapshot.record_namespace]
         generation = max(head.fence.generation for head in (snapshot.record_head, *found.values()))
-        fence = Fence(claimed(of_record, generation).generation, RELEASED_SEQ)
-        for storage in (of_record, *storages.values()):  # the record's first: a kill then leaves a released fence
+        fence = claimed(of_record, generation, RELEASED_SEQ)
+        for storage in storages.values():
             storage.raise_fence(fence)
         if DecisionLog(of_record).load()[0] != record:
             raise Fenced("a run has changed the state meanwhile. Nothing was changed. Stop it, and try again.")

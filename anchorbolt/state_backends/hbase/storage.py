@@ -45,10 +45,10 @@ class HBaseStateStorage(StateStorage):
         metadata = self._cell.read().metadata
         return rules.head_of(metadata, metadata.visible())
 
-    def claim(self) -> Fence:
+    def claim(self, seq: int = 0) -> Fence:
         """Raises `ConfigError` if the column family is missing or drops old cells."""
         self._table.check()
-        claimed = self._cell.change(lambda metadata: replace(metadata, fence=Fence(metadata.fence.generation + 1, 0)))
+        claimed = self._cell.change(lambda metadata: replace(metadata, fence=Fence(metadata.fence.generation + 1, seq)))
         return claimed.metadata.fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:

@@ -131,12 +131,13 @@ def _script(body: str) -> str:
     return _COMMON + body
 
 
+# ARGV: the seq
 CLAIM = """
 local generation = redis.call('HINCRBY', KEYS[4], 'generation', 1)
-redis.call('HSET', KEYS[4], 'seq', '0')
+redis.call('HSET', KEYS[4], 'seq', ARGV[1])
 return generation
 """
-"""Increment the generation and return it."""
+"""Increment the generation, set the seq, and return the generation."""
 
 # ARGV: nothing, or a fence
 HEAD = _script("""

@@ -66,10 +66,10 @@ class RedisStateStorage(StateStorage):
     def head(self) -> NamespaceHead:
         return self._head(self._run(scripts.HEAD))
 
-    def claim(self) -> Fence:
+    def claim(self, seq: int = 0) -> Fence:
         """Raises `ConfigError` if the server may evict keys."""
         self._connected.refuse_eviction(self.namespace, self._root)
-        return Fence(self._run(scripts.CLAIM), 0)
+        return Fence(self._run(scripts.CLAIM, seq), seq)
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         reply = self._step(lambda data, _: rules.check_fence(self.namespace, data, fence), scripts.HEAD, *fence)

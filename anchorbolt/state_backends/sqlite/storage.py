@@ -58,10 +58,10 @@ class SqliteStateStorage(StateStorage):
             self._is_compared = True
             return rules.head_of(self._metadata(connection), self._records(connection))
 
-    def claim(self) -> Fence:
+    def claim(self, seq: int = 0) -> Fence:
         with self._file.writing() as connection:
             metadata = self._metadata(connection)
-            fence = Fence(metadata.fence.generation + 1, 0)
+            fence = Fence(metadata.fence.generation + 1, seq)
             self._raise_fence(connection, metadata, fence)
             self._counts_at_end = True
             return fence

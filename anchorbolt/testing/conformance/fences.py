@@ -67,6 +67,11 @@ class FenceConformance(ConformanceBase):
         assert storage.claim() == Fence(2, 0)
         assert storage.head().fence == Fence(2, 0)
 
+    def test_a_command_claims_the_next_generation_with_a_seq(self, storage: StateStorage) -> None:
+        assert storage.claim(2**31 - 1) == Fence(1, 2**31 - 1)
+        assert storage.head().fence == Fence(1, 2**31 - 1)
+        assert storage.claim() == Fence(2, 0)
+
     @pytest.mark.parametrize("workers", ["threads", "processes"])
     def test_claims_at_one_time_are_never_equal(self, provider: StateProvider, namespace: str, workers: str) -> None:
         pool: Executor = ThreadPoolExecutor(3)

@@ -80,7 +80,7 @@ def test_a_purge_that_is_killed_anywhere_is_never_taken_for_a_whole_topology(
             assert found == Counter(WORDS)
             as_before += 1
         if list(provider.namespaces()):
-            purge(provider, name, take_fence=True)
+            purge(provider, name)
         assert list(provider.namespaces()) == []
         assert list(Path(provider.directory).iterdir()) == []
     assert min(refused, as_before) > 1
