@@ -21,6 +21,9 @@ class EventTime(NamedTuple):
     streams: tuple[InputStream, ...]
     lag_ms: int
     idle_ms: int | None  # a stream without data for so long does not hold the watermark back; None for never
+    # The bolts with timers whose tuples reach this one, also through others. While one of their tasks is behind with
+    # its timers, the tuples that it has not emitted yet are older than those of the other tasks.
+    upstream: frozenset[str] = frozenset()
 
 
 class Latest(NamedTuple):
@@ -39,13 +42,14 @@ class BoltTimes:
     waiting: int = 0  # about how many timers are set
     latest: Mapping[InputStream, Latest] = field(default_factory=dict)
 
-    def after(self, clock: int, wave: TimesOfWave, event_time: EventTime | None) -> BoltTimes:
+    def after(self, clock: int, wave: TimesOfWave, event_time: EventTime | None, *, is_held: bool = False) -> BoltTimes:
         """Return the times after the next wave.
 
         Args:
             clock: The wave's.
             wave: What the bolt's tasks report of it.
             event_time: None for a bolt without event time.
+            is_held: Whether the watermark stays where it is, because a bolt upstream is behind.
         """
         if event_time is None:
             return replace(self, due=wave.due, waiting=wave.waiting)
@@ -59,9 +63,14 @@ class BoltTimes:
             latest[stream] = before
         idle_ms = event_time.idle_ms
         active = [each.event_time for each in latest.values() if idle_ms is None or clock - each.clock < idle_ms]
+        reached = None
+        if not active:  # as if the last one that held the watermark back had become idle a little earlier
+            reached = max((each.event_time for each in latest.values() if each.event_time is not None), default=None)
+        elif None not in active:
+            reached = min(each for each in active if each is not None)
         watermark = self.watermark
-        if active and None not in active:
-            reached = min(each for each in active if each is not None) - event_time.lag_ms
+        if reached is not None and not is_held:
+            reached -= event_time.lag_ms
             watermark = reached if watermark is None else max(watermark, reached)
         return BoltTimes(watermark, wave.due, wave.waiting, latest)
 
@@ -70,9 +79,18 @@ class BoltTimes:
         """Whether the bolt has had timers or event time."""
         return replace(self, due=self.due._replace(expiry=None)) != BoltTimes()
 
-    def is_due(self, clock: int) -> bool:
-        """Return whether a timer is due at this time of the wave's clock."""
-        at, by_event = self.due.processing, self.due.event
+    def is_due(self, clock: int, event_time: EventTime | None = None) -> bool:
+        """Return whether a timer is due at this time of the wave's clock.
+
+        With `event_time`, also whether a wave without tuples would make one due: if a stream has become idle.
+        """
+        if event_time is not None and event_time.idle_ms is not None:
+            return self.after(clock, TimesOfWave(self.due), event_time).is_due(clock)
+        return self.is_behind(TimesOfWave(self.due), clock)
+
+    def is_behind(self, wave: TimesOfWave, clock: int) -> bool:
+        """Return whether a wave after these times has left timers that were due in it."""
+        at, by_event = wave.due.processing, wave.due.event
         return (at is not None and at <= clock) or (
             by_event is not None and self.watermark is not None and by_event <= self.watermark
         )

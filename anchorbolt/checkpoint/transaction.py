@@ -209,11 +209,15 @@ class Transaction:
         )
 
     def _times_after(self, prepared: PreparedRound) -> dict[str, BoltTimes]:
-        before, event_times = self.record.times, self._run.layout.event_times
-        return {
-            name: before.get(name, BoltTimes()).after(self._clock, each, event_times.get(name))
-            for name, each in prepared.times.items()
-        }
+        event_times, clock = self._run.layout.event_times, self._clock
+        before = {name: self.record.times.get(name, BoltTimes()) for name in prepared.times}
+        behind = {name for name, wave in prepared.times.items() if before[name].is_behind(wave, clock)}
+        after = {}
+        for name, wave in prepared.times.items():
+            event_time = event_times.get(name)
+            is_held = event_time is not None and not behind.isdisjoint(event_time.upstream)
+            after[name] = before[name].after(clock, wave, event_time, is_held=is_held)
+        return after
 
 
 def _with_columns_of(known: Mapping[str, bytes], files: Sequence[SinkFile]) -> tuple[dict[str, bytes], str]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anchorbolt.cli.command import Conf, Json, Overrides, option, print_line, with_exit_code
-from anchorbolt.cli.exit_codes import DONE
+from anchorbolt.cli.exit_codes import DONE, STATE_REFUSED
 from anchorbolt.cli.state import app
-from anchorbolt.cli.state.changes import DryRun, TakeFence, number_of_tasks
+from anchorbolt.cli.state.changes import DryRun, TakeFence, numbers_of_tasks
 from anchorbolt.cli.state.recorded import add_to_history
 
 if TYPE_CHECKING:
@@ -88,13 +88,23 @@ def savepoints(
     to: Annotated[str | None, option(metavar="PLACE", help="The directory of savepoints.")] = None,
     as_json: Json = False,
 ) -> int:
-    """List the savepoints of a topology, without interrupted ones; with --json, one JSON object per line."""
+    """List the savepoints of a topology, without interrupted ones; with --json, one JSON object per line.
+
+    Exit code 4 if the manifest of one is damaged; the others are listed.
+    """
     from anchorbolt.config.loading import load_conf
+    from anchorbolt.errors import StateCorrupted
     from anchorbolt.migration_tools.savepoints.stored import Savepoint, savepoints_in
 
     settings = load_conf(file=conf, overrides=overrides or ()).settings
     place = _savepoints_of(topology, settings, to)
-    found = {name: Savepoint.read(place, name).manifest for name in savepoints_in(place)}
+    found, is_whole = {}, True
+    for name in savepoints_in(place):
+        try:
+            found[name] = Savepoint.read(place, name).manifest
+        except StateCorrupted as error:
+            is_whole = False
+            sys.stderr.write(f"{error.message}\n")
     own = {f"{place.location}/{name}": each for name, each in found.items() if each.topology == topology}
     for where, manifest in own.items():
         print_line(json.dumps(_content(where, manifest)) if as_json else _line(where, manifest))
@@ -102,7 +112,7 @@ def savepoints(
         others = ", ".join(sorted({each.topology for each in found.values()}))
         also = f", only of {others}" if others else ""
         sys.stderr.write(f"there is no savepoint of {topology} in {place.location}{also}\n")
-    return DONE
+    return DONE if is_whole else STATE_REFUSED
 
 
 @app.command()
@@ -184,7 +194,7 @@ def _restored(
     name = topology or savepoint.manifest.topology
     savepoint = savepoint.as_topology(name, settings.namespace_prefix_of(name))
     checkpoint = open_place(settings.checkpoint_location_of(name))
-    parallelism = dict(map(number_of_tasks, rescale or ()))
+    parallelism = numbers_of_tasks(rescale or ())
     with shown_progress() as progress:
         report = restore_savepoint(
             savepoint, provider, checkpoint, codecs, parallelism=parallelism, dry_run=dry_run, progress=progress

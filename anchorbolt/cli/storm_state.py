@@ -11,7 +11,7 @@ import typer
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import Json, option, print_line, with_exit_code
 from anchorbolt.cli.migrate import SET_HELP
-from anchorbolt.cli.state.changes import number_of_tasks
+from anchorbolt.cli.state.changes import numbers_of_tasks
 from anchorbolt.cli.storm_options import Enums, InTopology, KeyClass, Registered, Storm, ValueClass, storm_options
 from anchorbolt.errors import ConfigError
 
@@ -82,7 +82,7 @@ def storm_state(
             bolts,
             options,
             codecs,
-            parallelism=dict(map(number_of_tasks, parallelism or ())),
+            parallelism=numbers_of_tasks(parallelism or ()),
             checkpoint_spout=checkpoint_spout,
             dry_run=dry_run,
             progress=progress,

@@ -27,7 +27,7 @@ from anchorbolt.maintenance.changes import change_record
 from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy_steps import CopiedNamespace, claimed, copied_namespace, moved, rewriting
 from anchorbolt.migration_tools.topology_inspection import TopologySnapshot, known_namespaces, read_topology
-from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, NamespaceHead, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider
 from anchorbolt.state_backends.rules import prefix_of
 
 __all__ = ["CopyReport", "copy_namespace", "copy_topology"]
@@ -118,7 +118,7 @@ def copy_topology(
     fence, heads = found.record_head.fence, dict(found.heads)
     with closing(target.open(snapshot.record_namespace)) as record:
         if not is_complete:
-            fence = claimed(record, snapshot.generation)
+            fence = claimed(record, snapshot.generation, RELEASED_SEQ)
             for name in sources:
                 with closing(target.open(name)) as storage:
                     heads[name] = storage.raise_fence(fence)
@@ -138,7 +138,6 @@ def copy_topology(
             change = change_record(command, fence.generation, snapshot.stored.txid, put=counts)
             entries = with_change(snapshot.record_namespace, entries, change)
             record.write(fence, entries, snapshot.record_head.codec)
-            _release(record, fence)
     return replace(report, namespaces=tuple(copied), generation=0 if is_complete else fence.generation)
 
 
@@ -216,10 +215,6 @@ def _head(provider: StateProvider, namespace: str) -> NamespaceHead:
 def _refuse_same(source: StateProvider, target: StateProvider) -> None:
     if source == target:
         raise ConfigError(f"source and target are the same: {source.describe()}. Name another target.")
-
-
-def _release(storage: StateStorage, fence: Fence) -> None:
-    storage.raise_fence(Fence(fence.generation, RELEASED_SEQ))
 
 
 def source_namespaces(snapshot: TopologySnapshot) -> list[str]:

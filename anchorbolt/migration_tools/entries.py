@@ -100,11 +100,6 @@ class EntryDecoder:
             raise SerializationError("; ".join(self.notes))
         return self._keys.decode_many(keys), self._values.decode_many(untagged_many(values))
 
-    @property
-    def has_plain_keys(self) -> bool:
-        """Whether the keys are of Anchorbolt's own codecs, and so of plain types."""
-        return isinstance(self._keys, MsgpackCodec | JsonCodec)
-
     def key_bytes(self, key: Any) -> bytes:
         """Encode a key. Raises `StateError` if the codec is unknown, `UnsupportedValue` if it cannot be a key."""
         if isinstance(self._keys, str):

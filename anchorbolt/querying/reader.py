@@ -166,7 +166,7 @@ class StateReader:
             decoder = self._decoder(storage)
             if decoder is None:
                 raise _moved(part.component, name)
-            if keys is None or not decoder.has_plain_keys:
+            if keys is None:
                 pages = storage.scan_range(part.keys, _PAGE, at)
             else:
                 pages = _looked_up(storage, _encoded(decoder, keys), at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike, fspath
 from types import NoneType
@@ -12,17 +12,18 @@ from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.errors import PySparkAttributeError
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.querying.opening import open_state
 from anchorbolt.querying.reader import Entries, Part
+from anchorbolt.serialization.codecs import MsgpackKeyCodec
 from anchorbolt.util.garbage import spare_imports
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.times import to_datetime
-from anchorbolt.util.values import as_text, key_from_text
+from anchorbolt.util.values import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +34,7 @@ SCHEMA = "component string, task int, key string, value string, expires_at times
 
 _FORMAT = "anchorbolt-state"
 _PARTS_PER_CORE = 3  # ranges of keys may have very different numbers of entries
-_NO_LITERALS = ("inf", "-inf", "nan")
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_codec = MsgpackKeyCodec()
 _registered: WeakSet[SparkSession] = WeakSet()
 
 
@@ -44,6 +44,7 @@ def state_frame(
     conf: str | PathLike[str] | Mapping[str, Any] | None = None,
     *,
     components: Sequence[str] = (),
+    keys: Collection[Any] | None = None,
     schema: str = SCHEMA,
 ) -> DataFrame:
     """Return the state of a topology as a DataFrame: a row for each entry, without those that have expired.
@@ -53,9 +54,8 @@ def state_frame(
     topology. Spark reads each task of a bolt in a task of its own. If it has more cores than there are tasks, it reads
     ranges of keys of a large task in parallel, from SQLite or HBase.
 
-    Filters that compare `component` or a `key` of type string with a constant are pushed down: only these bolts are
-    read, and only these keys are looked up. For this, `spark.sql.python.filterPushdown.enabled` is set to true, unless
-    the session sets it.
+    Filters of Spark are not pushed down: Spark 4.1 to 4.3 apply a filter that a Python source takes to other uses of
+    the same frame, too. So `components` and `keys` say here what is read.
 
     Args:
         spark: The session.
@@ -63,14 +63,18 @@ def state_frame(
         conf: As for `open_state`; a path must exist on the driver and on the executors. Not with a password in it:
             name an environment variable or a file of each machine.
         components: Only these stateful bolts; all by default.
+        keys: Look up only these keys, as the bolts have them, such as "to", 7 or ("to", 0); all entries by default.
         schema: The columns to read, of `component`, `task`, `key`, `value` and `expires_at`, and their types. With the
             type string, a key or a value that is no text is shown as a Python literal. A key or value that does not fit
             into another type is an error of the action.
 
     Raises:
         ConfigError: `conf` contains a password.
+        UnsupportedValue: A key is of a type that cannot be a key.
     """
     options = {"topology": topology, "components": json.dumps(list(components))}
+    if keys is not None:
+        options["keys"] = json.dumps([_codec.encode(key).hex() for key in keys])
     if isinstance(conf, Mapping):
         _refuse_passwords(conf)
         options["settings"] = json.dumps(conf)
@@ -81,18 +85,14 @@ def state_frame(
     if spark not in _registered:  # Spark warns of a second registration
         spark.dataSource.register(StateSource)
         _registered.add(spark)
-    if spark.conf.get(_PUSHDOWN, None) is None:
-        spark.conf.set(_PUSHDOWN, True)  # without it, Spark refuses a source that takes filters
-    if spark.conf.get(_PUSHDOWN) == "true":
-        options["filters"] = "true"
     return spark.read.format(_FORMAT).options(**options).schema(schema).load()
 
 
 class StateSource(DataSource):
     """The data source `anchorbolt-state`; register it with `spark.dataSource.register`, or use `state_frame`.
 
-    Options: `topology`, and `conf`, the path of a configuration; `filters`, true to push filters down, which needs
-    `spark.sql.python.filterPushdown.enabled`; `cores`, for which large tasks are divided.
+    Options: `topology`, and `conf`, the path of a configuration; `components`, a JSON list of bolts; `cores`, for which
+    large tasks are divided.
     """
 
     @classmethod
@@ -105,8 +105,7 @@ class StateSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         if "topology" not in self.options:
             raise ConfigError(f"the data source {_FORMAT} needs the option topology: the name of a topology.")
-        kind = _FilteringReader if self.options.get("filters") == "true" else _Reader
-        return kind(dict(self.options), schema)
+        return _Reader(dict(self.options), schema)
 
 
 class _Task(InputPartition):
@@ -121,10 +120,9 @@ class _Reader(DataSourceReader):
         self._conf = json.loads(options["settings"]) if "settings" in options else options.get("conf")
         self._components: list[str] = json.loads(options.get("components", "[]"))
         self._cores = int(options.get("cores", "1"))
-        self._keys: list[Any] | None = None  # None: all
+        encoded = options.get("keys")
+        self._keys = None if encoded is None else [_codec.decode(bytes.fromhex(each)) for each in json.loads(encoded)]
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._of_components: set[str] | None = None  # by a filter; None: all
-        self._key_is_text = "key" in self._schema.names and pa.types.is_string(self._schema.field("key").type)
         for name in self._schema.names:
             if name not in _COLUMNS:
                 raise ConfigError(f"a state frame has no column {name!r}. Its columns are: {SCHEMA}.")
@@ -132,8 +130,6 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with open_state(self._topology, self._conf) as state:
             record, parts = state.parts(self._components)
-            if self._of_components is not None:
-                parts = [part for part in parts if part.component in self._of_components]
             if self._keys is None and 0 < len(parts) < self._cores:
                 each = -(-_PARTS_PER_CORE * self._cores // len(parts))
                 parts = [some for part in parts for some in state.divided(part, each)]
@@ -147,31 +143,6 @@ class _Reader(DataSourceReader):
             for page in state.pages(task.part, record, self._keys):
                 columns = [_column(field, task.part, page) for field in self._schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
-
-
-class _FilteringReader(_Reader):
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        for each in filters:
-            if isinstance(each, EqualTo | In):
-                values = [each.value] if isinstance(each, EqualTo) else list(each.value)
-                if each.attribute == ("component",) and self._of_components is None:
-                    self._of_components = set(values)
-                elif each.attribute == ("key",) and self._key_is_text and self._keys is None:
-                    self._keys = _keys_shown_as(values)
-            yield each  # Spark looks again: keys of several types may be shown as the same text
-
-
-def _keys_shown_as(texts: Sequence[str]) -> list[Any] | None:
-    """Return all keys that a column of type string shows as one of these texts; None if they are not known."""
-    keys: list[Any] = []
-    for text in texts:
-        key = key_from_text(text)
-        if type(key) is not str and as_text(key) == text:
-            keys.append(key)
-        elif "(" in text or text in _NO_LITERALS:  # such as UUID('…'), which is not read back
-            return None
-        keys.append(text)
-    return keys
 
 
 _COLUMNS: dict[str, Callable[[Part, Entries], Sequence[Any]]] = {

@@ -16,7 +16,7 @@ Duration = timedelta | str
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MS = timedelta(milliseconds=1)
-_TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+_TEXT = re.compile(r"(-?\d+(?:\.\d+)?)\s*([a-z]+)")
 _UNITS_MS = {
     name: ms
     for ms, names in {
@@ -36,6 +36,9 @@ NEVER = "never"
 LATEST_MS = 1 << 53
 """The largest number of milliseconds since 1970, of either sign: a float holds it exactly."""
 
+FURTHEST_MS = LATEST_MS // 4
+"""The furthest event time, of either sign, and the longest duration: so an event time plus two durations is a time."""
+
 
 def to_ms(duration: Duration) -> int:
     """Return a duration in whole ms, rounded up. Raises `ValueError` if it is not one, or is negative."""
@@ -48,7 +51,7 @@ def to_ms(duration: Duration) -> int:
         ms = -int(-float(found[1]) * _UNITS_MS[found[2]] // 1)
     else:
         raise ValueError(f"{duration!r} is of type {type(duration).__name__}. Pass a timedelta, or text as in '10 min'")
-    if not 0 <= ms <= LATEST_MS:
+    if not 0 <= ms <= FURTHEST_MS:
         raise ValueError(f"{duration!r} is negative or too long for a duration")
     return ms
 
@@ -61,10 +64,10 @@ def positive_ms(duration: Duration) -> int:
     return ms
 
 
-def instant_ms(value: object) -> int:
+def instant_ms(value: object, furthest: int = FURTHEST_MS) -> int:
     """Return a point in time as ms since 1970. Raises `ValueError` unless it is an int or an aware datetime."""
     if type(value) is int:
-        if -LATEST_MS <= value <= LATEST_MS:
+        if -furthest <= value <= furthest:
             return value
         raise ValueError(f"{value} is too far from 1970 for a time in milliseconds")
     if isinstance(value, datetime) and value.tzinfo is not None:
@@ -74,12 +77,12 @@ def instant_ms(value: object) -> int:
 
 
 def are_instants(numbers: Collection[int]) -> bool:
-    """Return whether all these numbers are points in time."""
-    return not numbers or (min(numbers) >= -LATEST_MS and max(numbers) <= LATEST_MS)
+    """Return whether all these numbers are event times."""
+    return not numbers or (min(numbers) >= -FURTHEST_MS and max(numbers) <= FURTHEST_MS)
 
 
 def instants_in(column: pyarrow.Array) -> numpy.ndarray | None:
-    """Return points in time in a column of ints or aware timestamps as `int64`, in ms; None if one is not a time."""
+    """Return event times in a column of ints or aware timestamps as `int64`, in ms; None if one is not a time."""
     import pyarrow as pa
 
     per_unit = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
@@ -90,7 +93,7 @@ def instants_in(column: pyarrow.Array) -> numpy.ndarray | None:
     if column.type != pa.int64() or column.null_count:
         return None
     ticks = column.to_numpy()
-    limit = LATEST_MS // times
+    limit = FURTHEST_MS // times
     if len(ticks) and divided == 1 and not (ticks.min() >= -limit and ticks.max() <= limit):
         return None
     instants: numpy.ndarray = ticks * times // divided

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from heapq import nlargest
 from operator import itemgetter
 from typing import Any
 
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.errors import TopologyError
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
@@ -16,6 +18,8 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.util.times import Duration
 from anchorbolt.windows.keyed import BaseWindowBolt, WindowCollector
 from anchorbolt.windows.kinds import Session, Tumbling, Window
+
+_NUMBERS = (int, float, Decimal)
 
 
 class Deduplicate(BaseStatefulBolt[KeyValueState[Any, bool]]):
@@ -25,9 +29,23 @@ class Deduplicate(BaseStatefulBolt[KeyValueState[Any, bool]]):
     """
 
     def __init__(self, fields: Sequence[str], *, ttl: Duration) -> None:
-        """Create it. `fields` are those of the input; `ttl` counts from the tuple that was passed on."""
+        """Create it. `fields` are all those of the input; `ttl` counts from the tuple that was passed on.
+
+        Raises `TopologyError` if `fields` is text instead of a list. The topology is refused if an input has others.
+        """
+        if isinstance(fields, str):
+            raise TopologyError(f"Deduplicate got the fields {fields!r}. Pass a list with all fields of its input.")
         self._names = tuple(fields)
         self.state_ttl = ttl
+
+    def check_inputs(self, inputs: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Check the fields. Called by the engine. Raises `TopologyError` if an input has other fields."""
+        for (component, stream), fields in inputs.items():
+            if fields != self._names:
+                raise TopologyError(
+                    f"has the fields {list(self._names)}, and stream {stream!r} of {component!r} has {list(fields)}. "
+                    "Pass all fields of the input, and group it by those that make two tuples equal."
+                )
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
         self._collector = collector
@@ -86,9 +104,20 @@ class TopN(BaseWindowBolt):
     def __init__(
         self, n: int, window: Tumbling | Session, *, event_time: str | None = None, lag: Duration = "0 s"
     ) -> None:
-        """Create it; for `event_time` and `lag` see `BaseStatefulBolt`."""
+        """Create it; for `event_time` and `lag` see `BaseStatefulBolt`. Raises `TopologyError` for an `n` below 1."""
+        if type(n) is not int or n < 1:
+            raise TopologyError(f"TopN got n = {n!r}. Pass how many keys to emit: a number of at least 1.")
         self.window, self.event_time, self.lag = window, event_time, lag
         self._n = n
+
+    def check_inputs(self, inputs: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Check the fields. Called by the engine. Raises `TopologyError` if an input has no key or no count."""
+        for (component, stream), fields in inputs.items():
+            if missing := [name for name in ("key", "count") if name not in fields]:
+                raise TopologyError(
+                    f"needs the fields key and count, and stream {stream!r} of {component!r} has no "
+                    f"{' and no '.join(missing)}: its fields are {', '.join(fields) or 'none'}."
+                )
 
     def key(self, tup: Tuple) -> None:
         return None
@@ -97,14 +126,21 @@ class TopN(BaseWindowBolt):
         return {}
 
     def add(self, value: dict[Any, Any], tup: Tuple) -> dict[Any, Any]:
-        value[tup["key"]] = tup["count"]
+        count = tup["count"]
+        if not isinstance(count, _NUMBERS):
+            raise ValueError(f"the count of {tup['key']!r} is {count!r}, which is not a number")
+        value[tup["key"]] = count
         return value
 
     def merge(self, one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
         return {**one, **other}
 
     def close(self, key: Any, window: Window, value: dict[Any, Any], collector: WindowCollector) -> None:
-        for each, count in nlargest(self._n, sorted(value.items(), key=lambda entry: repr(entry[0])), itemgetter(1)):
+        try:
+            entries = sorted(value.items(), key=itemgetter(0))
+        except TypeError:  # keys of several types
+            entries = sorted(value.items(), key=lambda entry: repr(entry[0]))
+        for each, count in nlargest(self._n, entries, itemgetter(1)):
             collector.emit((each, count, window.end - 1))
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:

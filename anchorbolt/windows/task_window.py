@@ -87,13 +87,14 @@ class BaseWindowedBolt(Bolt):
             count: The length as a number of tuples, instead of `length`.
 
         Raises:
-            TopologyError: A value is neither a duration above zero nor a number of at least 1.
+            TopologyError: A value is neither a duration above zero nor a number of at least 1; or both `length` and
+                `count` are given.
         """
-        return self._with_size("with_window", length if count is None else count, every)
+        return self._with_size("with_window", _either("with_window", length, count), every)
 
     def with_tumbling_window(self: B, length: Duration | int | None = None, *, count: int | None = None) -> B:
         """Set windows that follow each other, so that each tuple is in one; otherwise like `with_window`."""
-        length = length if count is None else count
+        length = _either("with_tumbling_window", length, count)
         return self._with_size("with_tumbling_window", length, length)
 
     def with_timestamp_field(self: B, field: str) -> B:
@@ -291,6 +292,12 @@ def _refuse_reserved(key: object) -> None:
         raise UnsupportedValue(
             f"key {shortened(key)}: keys that begin with {RESERVED!r} are for the tuples of windows. Use another key."
         )
+
+
+def _either(call: str, length: Duration | int | None, count: int | None) -> Duration | int | None:
+    if length is not None and count is not None:
+        raise TopologyError(f"{call} got the length {length!r} and count={count}. Pass one of them.")
+    return length if count is None else count
 
 
 def _count_or_ms(call: str, given: object) -> tuple[int | None, int | None]:

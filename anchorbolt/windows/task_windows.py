@@ -10,7 +10,7 @@ from typing import Any
 from anchorbolt.bolts.collector import Untracked
 from anchorbolt.errors import StateError
 from anchorbolt.streams.tuple import StreamHeader, Tuple
-from anchorbolt.util.times import to_datetime
+from anchorbolt.util.times import LATEST_MS, to_datetime
 from anchorbolt.windows.pages import FINEST_MS, Kept, PageStore, Source, TupleLog, WaitingTuples
 
 _WINDOWS_PER_CALL = 1000
@@ -196,7 +196,12 @@ class TaskWindows:
             else:
                 self._start, self._end = start, end
             self._next_end = None
-            if start < end and (self._size.length_ms is None or log.at(end - 1) >= time + every - self._size.length_ms):
+            has_next = start < end
+            if self._size.length_ms is not None:
+                has_next = has_next and log.at(end - 1) >= time + every - self._size.length_ms
+            elif until >= LATEST_MS:  # the windows are closed: a count of tuples never leaves its window by itself
+                has_next = False
+            if has_next:
                 self._next_end = time + every
             elif end < log.size:
                 self._note_end(log.at(end))

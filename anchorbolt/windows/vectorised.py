@@ -36,7 +36,8 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
         window: See `BaseWindowBolt`; so are `event_time`, `lag`, `lateness` and `late_stream`.
         aggregates: What is kept, by name: `"count"`, or a field of the input and `"sum"`, `"min"` or `"max"`, as in
             `{"visits": "count", "paid": ("amount", "sum")}`. A null is left out; the result for nulls alone is null.
-            Ints are added exactly. Floats are added block by block, so the last bits of a sum may differ between runs.
+            Ints are added exactly; a column of sums is of decimals if one needs more than 64 bits. Floats are added
+            block by block, so the last bits of a sum may differ between runs.
         over_task: Whether a window has all tuples of a task, whatever the grouping. Otherwise its key is the value by
             which they are grouped.
     """
@@ -138,9 +139,7 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
             **{name: [getattr(window, name) for window in windows] for name in _OF_A_WINDOW},
             **dict(zip(self.aggregates, map(list, of_values), strict=True)),
         }
-        self.close_batch(
-            pa.RecordBatch.from_pydict({name: as_arrow(each) for name, each in columns.items()}), collector
-        )
+        self.close_batch(pa.RecordBatch.from_pydict({name: _column(each) for name, each in columns.items()}), collector)
 
     def flush_windows(self) -> None:
         """Put the windows that have changed into the state. Called by the engine, after a wave's blocks."""
@@ -184,6 +183,15 @@ class BaseArrowWindowBolt(BaseStatefulArrowBolt, WindowsByKey):
         else:
             for key, start, value in zip(keys, starts, parts.values, strict=True):
                 windows.add(key, start, value)
+
+
+def _column(values: list[Any]) -> pyarrow.Array:
+    import pyarrow as pa
+
+    try:
+        return as_arrow(values)
+    except OverflowError:  # a sum
+        return pa.array(values, pa.decimal128(38, 0))
 
 
 def _times(column: pyarrow.Array) -> numpy.ndarray:

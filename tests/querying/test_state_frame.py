@@ -12,10 +12,10 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
-from pyspark.sql.datasource import DataSourceRegistration, EqualTo, Filter, GreaterThan, In
+from pyspark.sql.datasource import DataSourceRegistration
 
 from anchorbolt import state_frame
-from anchorbolt.errors import ConfigError, StateError
+from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
 from anchorbolt.querying.state_source import StateSource
 from anchorbolt.serialization.msgpack_values import pack, unpack
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
@@ -56,35 +56,30 @@ def test_a_frame_has_the_entries_of_all_tasks(job: Job, conf: str) -> None:
     assert {row["key"]: row["value"] for row in as_text} == {key: str(n) for key, n in Counter(WORDS).items()}
 
 
-def looked_up(job: Job, conf: str, *filters: Filter) -> tuple[int, set[str]]:
-    """Return how many tasks are read with these filters, and the keys that are read there."""
-    source = StateSource({"topology": job.name, "conf": conf, "filters": "true"})
-    reader = source.reader(st.StructType([KEYS]))
-    assert list(reader.pushFilters(list(filters))) == list(filters), "Spark looks again"
-    partitions = reader.partitions()
-    batches: Iterator[Any] = (batch for partition in partitions for batch in reader.read(partition))
-    return len(partitions), {row["key"] for batch in batches for row in batch.to_pylist()}
-
-
-def test_filters_by_component_and_key_are_pushed_down(job: Job, conf: str) -> None:
-    job.run(WORDS, 3)
-    assert looked_up(job, conf) == (3, set(WORDS))
-    assert looked_up(job, conf, EqualTo(("key",), "to")) == (3, {"to"})
-    assert looked_up(job, conf, In(("key",), ("to", "be", "no such"))) == (3, {"to", "be"})
-    assert looked_up(job, conf, EqualTo(("component",), "count")) == (3, set(WORDS))
-    assert looked_up(job, conf, EqualTo(("component",), "other")) == (0, set())
-    everything = looked_up(job, conf, GreaterThan(("key",), "to"), EqualTo(("key",), "UUID('0')"))
-    assert everything == (3, set(WORDS)), "Spark filters these"
-
-
-def test_a_filter_finds_each_key_that_is_shown_as_its_text(job: Job, conf: str) -> None:
-    keys = [5, "5", ("a", 1), "('a', 1)", True, None, "None", 2.5, float("inf"), datetime(2026, 1, 1)]
+def test_components_and_keys_say_what_is_read(job: Job, conf: str, spark: SparkSession) -> None:
+    keys: list[Any] = [5, "5", ("a", 1), "('a', 1)", True, None, "None", 2.5, float("inf"), datetime(2026, 1, 1)]
     job.run([(key, 0) for key in keys], 2)
+    schema = "key string"
     for key in keys:
-        shown = key if type(key) is str else repr(key)
-        expected = {text for each in keys if (text := each if type(each) is str else repr(each)) == shown}
-        assert looked_up(job, conf, EqualTo(("key",), shown))[1] >= expected
-    assert len(rows(job, conf, KEYS)) == len(keys)
+        [found] = state_frame(spark, job.name, conf, keys=[key], schema=schema).collect()
+        assert found.key == (key if type(key) is str or key is None else repr(key))
+    assert state_frame(spark, job.name, conf, keys=["5", 5, "no such"], schema=schema).count() == 2
+    assert state_frame(spark, job.name, conf, keys=[], schema=schema).count() == 0
+    assert state_frame(spark, job.name, conf, components=["count"], schema=schema).count() == len(keys)
+    with pytest.raises(UnsupportedValue):
+        state_frame(spark, job.name, conf, keys=[[]], schema=schema)
+
+
+def test_a_filter_of_one_use_of_a_frame_does_not_change_its_other_uses(
+    job: Job, conf: str, spark: SparkSession
+) -> None:
+    job.run(WORDS, 3)
+    frame = state_frame(spark, job.name, conf, schema="key string, value bigint")
+    one, other = frame.where("key = 'to'"), frame.where("key = 'be'")
+    assert {row.key for row in one.union(other).collect()} == {"to", "be"}
+    assert one.crossJoin(other.withColumnRenamed("key", "second")).count() == 1
+    assert one.count() == 1
+    assert frame.count() == len(set(WORDS))
 
 
 def test_keys_that_are_no_text_are_shown_as_literals(job: Job, conf: str) -> None:

@@ -168,9 +168,11 @@ due timers cause no wave
 a timer that the last wave has left waits while the machine's clock is behind
     engine.sources.driver_spouts.Alarms.poll: max(record.clock, int(self._clock() * 1000)) -> int(self._clock() * 1000)
 a timer that is due now causes no wave
-    checkpoint.times.is_due: at <= clock -> at < clock
+    checkpoint.times.is_behind: at <= clock -> at < clock
 a timer that the watermark has reached causes no wave
-    checkpoint.times.is_due: by_event <= self.watermark -> by_event < self.watermark
+    checkpoint.times.is_behind: by_event <= self.watermark -> by_event < self.watermark
+a stream that becomes idle causes no wave
+    checkpoint.times.is_due: event_time is not None and event_time.idle_ms is not None -> False
 the next due time is that of one task
     state_backends.timed.entries.earliest: min(...) -> next(iter(due for due in dues if due is not None), None)
 
@@ -182,9 +184,18 @@ the watermark has no lag
 the watermark is that of the fastest stream
     checkpoint.times.after: min(...) -> max(each for each in active if each is not None)
 a stream that has had no tuples does not hold the watermark back
-    checkpoint.times.after: active and None not in active -> any(each is not None for each in active)
+    checkpoint.times.after: None not in active -> any(each is not None for each in active)
 an idle stream holds the watermark back
     checkpoint.times.after: clock - each.clock < idle_ms -> True
+streams that are all idle hold the watermark back
+    checkpoint.times.after: max((each.event_time for each in latest.values() if _), default=None) -> None
+the watermark does not wait for a bolt upstream that is behind
+    checkpoint.transaction._times_after: not behind.isdisjoint(event_time.upstream) -> False
+the watermark waits only for a bolt directly upstream that is behind
+    engine.plan.execution_plan.event_times: frozenset(timed).union(*(upstream[each] for each in above))
+    -> frozenset(timed)
+a bolt that has timers left by the watermark is not behind
+    checkpoint.transaction._times_after: before[name].is_behind(wave, clock) -> False
 a late tuple moves the latest event time of its stream back
     checkpoint.times.after: max(seen[stream], known) -> seen[stream]
 the latest event time is that of one task

@@ -3,9 +3,11 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anchorbolt.errors import BoltError, TopologyError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.windows import Deduplicate, RollingCount, Sliding, TopN, Tumbling
@@ -28,6 +30,49 @@ def test_a_tuple_is_passed_on_once_for_as_long_as_the_ttl() -> None:
         clock.advance(1799 if number == 1 else 1801)
     assert handle.stop(DEADLINE_S)
     assert sorted(captured.tuples) == [(1, "a"), (1, "f"), (2, "c"), (3, "e")]
+
+
+@pytest.mark.parametrize(
+    ("make", "fields"),
+    [
+        (lambda: Deduplicate("id", ttl="1 h"), ["id"]),
+        (lambda: Deduplicate(["id"], ttl="1 h"), ["id", "text"]),
+        (lambda: Deduplicate(["no"], ttl="1 h"), ["id", "text"]),
+        (lambda: TopN(0, Tumbling("1 s")), ["key", "count"]),
+        (lambda: TopN("5", Tumbling("1 s")), ["key", "count"]),  # type: ignore[arg-type]
+        (lambda: TopN(5, Tumbling("1 s")), ["word", "count"]),
+    ],
+)
+def test_what_cannot_work_is_refused_when_the_topology_is_built(make: Any, fields: list[str]) -> None:
+    def build() -> None:
+        builder = TopologyBuilder()
+        builder.set_spout("in", FeederSpout(fields))
+        builder.set_bolt("bolt", make()).fields_grouping("in", fields[0])
+        builder.create_topology("wrong")
+
+    with pytest.raises(TopologyError):
+        build()
+
+
+def top(n: int, rows: list[tuple[Any, Any, int]]) -> list[Any]:
+    captured, builder = TupleCapture(), TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["key", "count", "at"], [rows]))
+    builder.set_bolt("top", TopN(n, Tumbling("10 ms"), event_time="at")).global_grouping("in")
+    builder.set_bolt("out", captured).global_grouping("top")
+    conf = {"topology.windows.close.when.empty": True}
+    LocalCluster(clock=ManualClock()).submit(builder.create_topology("top"), conf).await_termination(DEADLINE_S)
+    return [key for key, _, _ in captured.tuples]
+
+
+def test_equal_counts_are_in_the_order_of_their_keys() -> None:
+    assert top(3, [(key, 1, 1) for key in (10, 9, 100, -1)]) == [-1, 9, 10]
+    assert len(top(3, [(key, 1, 1) for key in (10, "a", None, ("a", 1))])) == 3
+
+
+def test_a_count_that_is_no_number_fails_with_its_tuple() -> None:
+    with pytest.raises(BoltError) as failed:
+        top(3, [("a", 2, 1), ("b", None, 1)])
+    assert "'b'" in str(failed.value.tuple_text)
 
 
 @settings(max_examples=40, deadline=None)

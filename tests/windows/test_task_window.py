@@ -392,6 +392,18 @@ def test_messages_are_acked_when_the_window_has_kept_them() -> None:
     assert [row[2] for row in captured.tuples] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
+def test_windows_of_a_count_at_an_interval_are_closed_at_the_end() -> None:
+    captured, builder = TupleCapture(), TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["number", "at"], [[(1, 100), (2, 1500), (3, 9500)]]))
+    bolt = Show().with_window(count=2, every="1 s").with_timestamp_field("at")
+    builder.set_bolt("window", bolt).shuffle_grouping("in")
+    builder.set_bolt("out", captured).global_grouping("window")
+    conf = {"topology.windows.close.when.empty": True}
+    LocalCluster(clock=ManualClock()).submit(builder.create_topology("end"), conf).await_termination(DEADLINE_S)
+    assert [row[2] for row in captured.tuples][-1] == [2, 3]
+    assert {row[1] for row in captured.tuples} <= {end * 1000 for end in range(1, 11)}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -399,6 +411,8 @@ def test_messages_are_acked_when_the_window_has_kept_them() -> None:
         lambda bolt: bolt.with_window("10 parsecs"),
         lambda bolt: bolt.with_window("10 s", "0 s"),
         lambda bolt: bolt.with_window(every=3),
+        lambda bolt: bolt.with_window("1 s", count=3),
+        lambda bolt: bolt.with_tumbling_window("1 s", count=3),
         lambda bolt: bolt.with_window(1.5),
         lambda bolt: bolt.with_window(True),
         lambda bolt: bolt.with_tumbling_window(),

@@ -128,6 +128,12 @@ def test_sums_of_ints_do_not_wrap() -> None:
     assert state == {("a", 0): 2 * large}
 
 
+def test_a_sum_of_ints_may_need_more_than_64_bits() -> None:
+    large = 1 << 62
+    rows, _, _ = run([Columns(Tumbling("10 ms"))], [[("a", 1, large), ("a", 2, large)], [("a", 10, 1)], [("a", 20, 1)]])
+    assert [row[5] for row in rows] == [Decimal(2 * large), 1]
+
+
 def test_decimals_stay_decimals() -> None:
     waves = [[(Decimal(1), 1, Decimal(3)), (Decimal(1), 2, Decimal(4))]]
     _, _, state = run([Columns(Tumbling("10 ms"))], waves)
@@ -167,7 +173,7 @@ def test_windows_over_a_task() -> None:
     assert results == [(-10, 10, False, 2, 11, 5, 6), (0, 20, False, 2, 11, 5, 6)]
 
 
-@pytest.mark.parametrize("at", [None, "noon", 1 << 60, 1.5, dt.datetime(2026, 1, 1)])
+@pytest.mark.parametrize("at", [None, "noon", 1 << 60, (1 << 53) - 5, 1.5, dt.datetime(2026, 1, 1)])
 def test_what_is_not_a_time_fails_with_its_tuple(at: Any) -> None:
     with pytest.raises(BoltError) as raised:
         run([Columns(Tumbling("10 ms"))], [[("a", at, 1)]])

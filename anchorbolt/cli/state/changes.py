@@ -5,7 +5,7 @@ None of them starts Spark.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -151,7 +151,7 @@ def rescale(
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.rescaling import key_functions_of, rescale_state
 
-    parallelism = dict(map(number_of_tasks, bolts))
+    parallelism = numbers_of_tasks(bolts)
     provider, settings, codecs = open_store(conf, overrides or ())
     with shown_progress() as progress:
         report = rescale_state(
@@ -169,12 +169,17 @@ def rescale(
     return DONE
 
 
-def number_of_tasks(text: str) -> tuple[str, int]:
-    """Return the bolt and the number in an argument `BOLT=TASKS`."""
-    bolt, equals, tasks = text.partition("=")
-    if not (bolt and equals and tasks.isdecimal() and int(tasks)):
-        raise ConfigError(f"{text!r} is not of the form BOLT=TASKS, as count=8, with at least 1 task.")
-    return bolt, int(tasks)
+def numbers_of_tasks(texts: Iterable[str]) -> dict[str, int]:
+    """Return the number of tasks by bolt in arguments `BOLT=TASKS`."""
+    found: dict[str, int] = {}
+    for text in texts:
+        bolt, equals, tasks = text.partition("=")
+        if not (bolt and equals and tasks.isdecimal() and int(tasks)):
+            raise ConfigError(f"{text!r} is not of the form BOLT=TASKS, as count=8, with at least 1 task.")
+        if bolt in found:
+            raise ConfigError(f"{bolt!r} is named twice, with {found[bolt]} and {tasks} tasks. Name each bolt once.")
+        found[bolt] = int(tasks)
+    return found
 
 
 @app.command()

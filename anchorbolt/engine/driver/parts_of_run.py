@@ -10,7 +10,6 @@ from anchorbolt.checkpoint.letters.writers import dead_letter_writer
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
-from anchorbolt.checkpoint.times import EventTime
 from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.engine.driver.live_savepoints import LiveSavepoints
 from anchorbolt.engine.driver.rescaling_start import rescaler
@@ -27,11 +26,6 @@ from anchorbolt.util.retry import RetryPolicy
 
 def _inputs(plan: ExecutionPlan, bolt: str) -> Inputs:
     return tuple((source.component, source.stream, str(grouping)) for source, grouping in plan.graph.bolts[bolt].inputs)
-
-
-def _event_time(plan: ExecutionPlan, bolt: str) -> EventTime:
-    time, inputs = plan.times[bolt], plan.graph.bolts[bolt].inputs
-    return EventTime(tuple((each.component, each.stream) for each, _ in inputs), time.lag_ms, time.idle_ms)
 
 
 def _batch_spout_text(plan: ExecutionPlan) -> str:
@@ -63,7 +57,7 @@ def checkpoints_and_sources(
         schema_versions={component: plan.schema(component).version for component in plan.wiring.stateful_bolts},
         spout_tasks=plan.spouts_of_trees if plan.wiring.ackers else {},
         batch_spout=_batch_spout_text(plan),
-        event_times={name: _event_time(plan, name) for name, time in plan.times.items() if time.event_time is not None},
+        event_times=plan.event_times,
         committers={name: len(plan.wiring.tasks[name]) for name, spec in plan.graph.bolts.items() if spec.is_committer},
     )
     log = DecisionLog(plan.provider.open(record_namespace(plan.wiring.prefix)), folder, retry)

@@ -15,6 +15,7 @@ from anchorbolt.bolts.arrow import BaseArrowBolt
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.times import EventTime
 from anchorbolt.config.masking import Masking, secrets_in
 from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.engine.plan.wiring import Wiring
@@ -101,6 +102,19 @@ class ExecutionPlan:
         if own is not None:
             return own or None
         return None if setting is None else max(1, round(setting * 1000))
+
+    @property
+    def event_times(self) -> dict[str, EventTime]:
+        """How the watermarks of the bolts with event time follow their input. Only on the driver."""
+        found, upstream = {}, dict[str, frozenset[str]]()
+        for spec in self.graph.bolts.values():  # in topological order
+            above = [each for each in spec.sources if each in self.graph.bolts]
+            timed = {each for each in above if self.graph.bolts[each].time.has_timers}
+            upstream[spec.id] = frozenset(timed).union(*(upstream[each] for each in above))
+            if spec.time.event_time is not None:
+                streams = tuple((each.component, each.stream) for each, _ in spec.inputs)
+                found[spec.id] = EventTime(streams, spec.time.lag_ms, spec.time.idle_ms, upstream[spec.id])
+        return found
 
     def has_time(self, bolt: str) -> bool:
         """Return whether a bolt has timers, event time, or a TTL of its own."""

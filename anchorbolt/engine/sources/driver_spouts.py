@@ -126,11 +126,15 @@ class Ticks(Source):
 
 
 class Alarms(Source):
-    """Causes a wave when a timer of a bolt is due: by the clock of the waves, or by the bolt's watermark."""
+    """Causes a wave when a timer of a bolt is due: by the clock of the waves, or by the bolt's watermark.
+
+    Also when the watermark would pass a timer, because a stream has become idle.
+    """
 
     def __init__(self, plan: ExecutionPlan, clock: Clock) -> None:
         """`clock` returns seconds since 1970."""
-        self._bolts = [bolt for bolt, time in plan.times.items() if time.has_timers]
+        event_times = plan.event_times
+        self._bolts = {bolt: event_times.get(bolt) for bolt, time in plan.times.items() if time.has_timers}
         # The bolts whose windows are closed when the sources are empty, upstream bolts first.
         self._closing = [bolt for bolt in self._bolts if plan.settings.closes_windows]
         self._clock = clock
@@ -144,7 +148,7 @@ class Alarms(Source):
             return False
         record = self._checkpoints.record
         now = max(record.clock, int(self._clock() * 1000))  # as for the next wave
-        return any(bolt in record.times and record.times[bolt].is_due(now) for bolt in self._bolts)
+        return any(bolt in record.times and record.times[bolt].is_due(now, time) for bolt, time in self._bolts.items())
 
     @property
     def is_empty(self) -> bool:

@@ -13,7 +13,7 @@ from anchorbolt.migration_tools import Progress
 from anchorbolt.migration_tools.copy import copy_topology
 from anchorbolt.migration_tools.entries import Codecs
 from anchorbolt.migration_tools.rescaling import rescale_state
-from anchorbolt.migration_tools.savepoints.stored import Savepoint
+from anchorbolt.migration_tools.savepoints.stored import Savepoint, verify
 from anchorbolt.migration_tools.stopped_topology import read_stopped
 from anchorbolt.migration_tools.topology_inspection import read_topology
 from anchorbolt.state_backends.contract import StateProvider
@@ -60,8 +60,8 @@ def restore_savepoint(
 ) -> RestoreReport:
     """Copy a savepoint into a store, and the positions of its sources to a checkpoint location.
 
-    A call after an interrupted one finishes it. Every file is checked while it is read. A topology that is started on
-    an unfinished restore is refused.
+    A call after an interrupted one finishes it. All files are read and checked before anything is written. A topology
+    that is started on an unfinished restore is refused.
 
     Args:
         savepoint: The savepoint, or a fork of it.
@@ -75,7 +75,7 @@ def restore_savepoint(
     Raises:
         MigrationRefused: The store has other state of the topology, or the checkpoint location has other files; or a
             bolt cannot have the number of tasks.
-        StateCorrupted: The savepoint is damaged. A start on the restored part is refused.
+        StateCorrupted: The savepoint is damaged. Nothing was changed.
         StateError: The store failed; see `StateStorage`.
     """
     saved, topology, prefix = savepoint.manifest, savepoint.topology, savepoint.prefix
@@ -85,6 +85,8 @@ def restore_savepoint(
         read_stopped(target, topology, prefix, taken=False, dry_run=dry_run)  # commits what a killed call has decided
     else:
         copies = not wanted or found is None or found != read_topology(savepoint, topology, prefix).stored
+        if copies:
+            verify(savepoint, progress)
         if wanted and copies:
             rescale_state(savepoint, topology, prefix, wanted, codecs, dry_run=True, progress=progress)
         how = "restore" if topology == saved.topology else "fork"

@@ -13,7 +13,7 @@ from anchorbolt.serialization.codecs import INDEX_TAG
 from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.timed.index import IndexClock, Item, TimeIndex
-from anchorbolt.util.times import Duration, instant_ms, to_datetime, to_ms
+from anchorbolt.util.times import LATEST_MS, Duration, instant_ms, to_datetime, to_ms
 
 K = TypeVar("K")
 
@@ -107,7 +107,7 @@ class Timers(Generic[K]):
                 advice = "the bolt has no watermark. Set its attribute event_time, or use the clock 'processing'"
             raise self._unsupported(key, f"set(after={after!r}, at={at!r}, clock={clock!r})", advice)
         try:
-            due = instant_ms(at) if after is None else self.now + to_ms(after)
+            due = instant_ms(at, LATEST_MS) if after is None else self.now + to_ms(after)
         except ValueError as error:
             raise self._unsupported(key, "its time", str(error)) from None
         record = self._record_key(key, name)

@@ -34,6 +34,18 @@ def test_a_savepoint_is_taken_verified_restored_and_forked(here: Path) -> None:
     state = next(Path(taken["savepoint"]).rglob("*.parquet"))
     state.write_bytes(state.read_bytes()[:-1])
     assert invoke("state", "verify", taken["savepoint"]).exit_code == STATE_REFUSED
+    new = ("--set", f"topology.checkpoint.location={here / 'new-checkpoint'}")
+    for dry_run in ((), ("--dry-run",)):
+        assert invoke("state", "fork", taken["savepoint"], "new", *CONF, *new, *dry_run).exit_code == STATE_REFUSED
+    assert not (here / "new-checkpoint").exists()
+    assert invoke("state", "savepoint", "words", *CONF, "--name", "two").exit_code == 0
+    Path(taken["savepoint"], "manifest.json").write_bytes(b"{")
+    listed_beside = invoke("state", "savepoints", "words", *CONF, "--json")
+    assert [json.loads(line)["savepoint"][-4:] for line in listed_beside.stdout.splitlines()] == ["/two"]
+    assert listed_beside.exit_code == STATE_REFUSED
+    assert "one" in listed_beside.stderr
+    twice = ("--rescale", "count=2", "--rescale", "count=3")
+    assert invoke("state", "fork", f"{taken['savepoint'][:-3]}two", "new", *CONF, *new, *twice).exit_code == 2
     assert invoke("state", "discard", taken["savepoint"]).exit_code == 0
     assert not Path(taken["savepoint"]).exists()
     assert invoke("state", "verify", taken["savepoint"]).exit_code == 2

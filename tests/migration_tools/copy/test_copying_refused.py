@@ -3,7 +3,6 @@
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,11 +10,11 @@ from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.errors import ConfigError, Fenced, MigrationRefused, StateRegressed
 from anchorbolt.migration_tools import Progress
-from anchorbolt.migration_tools import copy as copying
 from anchorbolt.migration_tools.copy import copy_namespace, copy_topology
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.state_backends.contract import NamespaceHead
+from anchorbolt.state_backends.contract import Fence, NamespaceHead
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.sqlite.storage import SqliteStateStorage
 from anchorbolt.testing.conformance.base import committed, staged
 from tests.migration_tools.conftest import TIMEOUT_S, StartWords
 from tests.migration_tools.copy.conftest import LATER, Job
@@ -48,12 +47,14 @@ class TestARunThatIsAlive:
     ) -> None:
         job.copy()
 
-        def release_late(*arguments: Any) -> None:
-            release(*arguments)
+        def late_claim(storage: SqliteStateStorage, seq: int) -> Fence:
+            monkeypatch.setattr(SqliteStateStorage, "claim", claim)
+            fence = claim(storage, seq)
             job.run(job.source, *LATER)
+            return fence
 
-        release = copying._release
-        monkeypatch.setattr(copying, "_release", release_late)
+        claim = SqliteStateStorage.claim
+        monkeypatch.setattr(SqliteStateStorage, "claim", late_claim)
         before = job.contents(job.target)
         assert job.refuses("other data", take_fence=True)
         assert job.contents(job.target) == before
