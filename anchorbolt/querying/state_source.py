@@ -54,8 +54,8 @@ def state_frame(
     topology. Spark reads each task of a bolt in a task of its own. If it has more cores than there are tasks, it reads
     ranges of keys of a large task in parallel, from SQLite or HBase.
 
-    Filters of Spark are not pushed down: Spark 4.1 to 4.3 apply a filter that a Python source takes to other uses of
-    the same frame, too. So `components` and `keys` say here what is read.
+    Filters of Spark are not pushed down: Spark 4.3 applies a filter that a Python source takes to other uses of the
+    same frame, too. So `components` and `keys` say here what is read.
 
     Args:
         spark: The session.
