@@ -55,7 +55,7 @@ def state_frame(
     ranges of keys of a large task in parallel, from SQLite or HBase.
 
     Filters of Spark are not pushed down: Spark 4.3 applies a filter that a Python source takes to other uses of the
-    same frame, too. So `components` and `keys` say here what is read.
+    same frame, too. To read less, give `components` or `keys`.
 
     Args:
         spark: The session.

@@ -132,7 +132,7 @@ def test_on_spark(tmp_path: Path) -> None:
     arguments = run_arguments(job, "--until-empty", "--master", "local[2]")
     env = {"PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT))}
     with closing(Command(arguments, directory=tmp_path, env=env)) as command:
-        assert command.end() == 0, repr(command)
+        assert (command.end(), command.err) == (0, ""), repr(command)
     rows = pq.read_table(tmp_path / "out-averages").to_pylist()
     assert sorted(row["average"] for row in rows) == sorted(averages())
 

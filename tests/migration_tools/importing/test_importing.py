@@ -228,12 +228,12 @@ def test_an_import_that_is_killed_anywhere_is_whole_or_can_be_repeated(
                 given.run(replaces=True)
             if killed.left > 0:
                 break
-        found = given.job.run([], 2) if number % 2 else None
+        found = None if number % 2 else given.job.run([], 2)
         assert found in (None, COUNTS, new)
         ends["new" if found == new else "old"] += 1
         given.run(replaces=True)
         assert given.job.run(["word-1"], 2) == {**new, "word-1": 2}
-    assert ends.keys() == {"old", "new"}
+    assert min(ends.values()) > 1
 
 
 def test_memory_does_not_depend_on_the_number_of_lines(given: Import) -> None:
