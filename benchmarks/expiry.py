@@ -12,6 +12,7 @@ import statistics
 import tempfile
 import time
 import uuid
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,6 +38,7 @@ class Waves:
 
     def __init__(self, storage: StateStorage, ttl_ms: int | None) -> None:
         self._state: KeyValueState[Any, Any] = KeyValueState(storage, ttl_ms=ttl_ms)
+        self._has_expiring = ttl_ms is not None
         self._fence = storage.claim()
         self._txid, self._winner = NOTHING_COMMITTED, ""
         self.clock = 1_000_000
@@ -45,7 +47,7 @@ class Waves:
         """Take a wave; return its ms."""
         state, attempt, txid = self._state, uuid.uuid4().hex, self._txid + 1
         self.clock += _WAVE_MS
-        scope = AttemptScope(self._fence, txid, attempt, self._txid, self._winner, self.clock, None, True)
+        scope = AttemptScope(self._fence, txid, attempt, self._txid, self._winner, self.clock, None, self._has_expiring)
         started = time.perf_counter()
         state.begin(scope)
         if read:
@@ -81,26 +83,30 @@ def main(
         name = uuid.uuid4().hex
         with closing(store.open(f"bench:{name}-0")) as one, closing(store.open(f"bench:{name}-1")) as other:
             sides = Waves(one, _TTL_MS), Waves(other, None)
-            names = [f"key-{number:08d}" for number in range(keys)]
             filled: list[list[float]] = [[], []]
             for start in range(0, keys, _FILLED_BY):
                 for side, times in zip(sides, filled, strict=True):
-                    times.append(side.wave(put=names[start : start + _FILLED_BY]))
+                    times.append(side.wave(put=_names(range(start, start + _FILLED_BY))))
             _add(table, f"put {_FILLED_BY:,} new keys", filled)
             chosen: list[list[float]] = [[], []]
             for number in range(waves):
-                some = random.sample(names, wave)
-                # Each side is the first one as often: it finds the names out of the processor's caches.
-                for side, times in list(zip(sides, chosen, strict=True))[:: 1 if number % 2 else -1]:
-                    times.append(side.wave(read=some, put=some))
+                some = random.sample(range(keys), wave)
+                for side, times in list(zip(sides, chosen, strict=True))[:: 1 if number % 2 else -1]:  # in turn
+                    names = _names(some)
+                    times.append(side.wave(read=names, put=names))
             _add(table, f"read and put {wave:,} keys", chosen)
             sides[0].clock += 2 * _TTL_MS
             swept: list[list[float]] = [[], []]
             for start in range(0, keys, _FILLED_BY):
                 swept[0].append(sides[0].wave())
-                swept[1].append(sides[1].wave(delete=names[start : start + _FILLED_BY]))
+                swept[1].append(sides[1].wave(delete=_names(range(start, start + _FILLED_BY))))
             _add(table, f"sweep, or delete, {_FILLED_BY:,} keys", swept)
     Console().print(table)
+
+
+def _names(numbers: Iterable[int]) -> list[str]:
+    """Return keys as the tuples of a wave have them: new objects, which lie side by side in memory."""
+    return [f"key-{number:08d}" for number in numbers]
 
 
 def _add(table: Table, what: str, times: list[list[float]]) -> None:
