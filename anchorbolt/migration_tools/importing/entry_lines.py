@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 from anchorbolt.errors import ConfigError, MigrationRefused
 from anchorbolt.serialization.codecs import FIRST_VERSION
 from anchorbolt.util.messages import did_you_mean
+from anchorbolt.util.times import LATEST_MS
 from anchorbolt.util.values import from_json, hashable
 
 _PAGE = 1000
 _PAGE_BYTES = 4 << 20
 _LONGEST_LINE = 1 << 30
 _NAMES = ("key", "value", "expires_at", "schema_version")
+_TOO_DEEP = "it is nested too deep"
 _OF_SCAN = ("stored_key", "namespace")  # not needed to put the entry
-_LATEST_MS = 1 << 53
 
 
 class EntryLine(NamedTuple):
@@ -70,8 +71,10 @@ class EntryFile:
     def _entry(self, number: int, line: bytes) -> EntryLine:
         try:
             content = json.loads(line)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise self.refused(number, f"it is not JSON: {error}") from None
+        except RecursionError:
+            raise self.refused(number, _TOO_DEEP) from None
         if type(content) is not dict or not {"key", "value"} <= content.keys():
             raise self.refused(number, 'it is not an object with "key" and "value"')
         for name in content.keys() - {*_NAMES, *_OF_SCAN}:
@@ -80,10 +83,12 @@ class EntryFile:
             raise self.refused(number, f"the name {name!r} is unknown.{did_you_mean(name, _NAMES)}")
         try:
             key, value = hashable(from_json(content["key"])), from_json(content["value"])
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise self.refused(number, f"{error}") from None
+        except RecursionError:
+            raise self.refused(number, _TOO_DEEP) from None
         expires_at = content.get("expires_at")
-        if expires_at is not None and not (type(expires_at) is int and 0 <= expires_at < _LATEST_MS):
+        if expires_at is not None and not (type(expires_at) is int and 0 <= expires_at < LATEST_MS):
             raise self.refused(number, f"expires_at is {expires_at!r}, not a number of ms since 1970")
         version = content.get("schema_version", FIRST_VERSION)
         if type(version) is not int or version < FIRST_VERSION:

@@ -97,6 +97,7 @@ def test_what_scan_prints_is_put_into_a_bolt_with_other_tasks(given: Import) -> 
     [
         ("{", "it is not JSON"),
         ("[1, 2]", "not an object"),
+        ('{"key": 1, "value": ' + 3000 * "[" + 3000 * "]" + "}", "nested too deep"),
         ('{"key": 1}', "not an object"),
         ('{"key": 1, "value": 2, "expires": 7}', "'expires' is unknown. Did you mean 'expires_at'"),
         ('{"key": {"$repr": "x"}, "value": 2}', "stands for no value"),
