@@ -132,7 +132,9 @@ def text(must_be: str, pattern: str = "(?s).+") -> Accepted:
 SHARE = Accepted(
     lambda value: type(value) in (int, float) and 0 < value <= 10, "a number above 0, at most 10, such as 0.9"
 )
-SECONDS = Accepted(lambda value: type(value) in (int, float) and value > 0, "a number of seconds above 0")
+SECONDS = Accepted(
+    lambda value: type(value) in (int, float) and 0 < value <= 1e11, "a number of seconds above 0, at most 1e11"
+)
 DESTINATION = Accepted(
     lambda value: callable(value) or (isinstance(value, str) and value != ""),
     "a directory, redis-stream:KEY, or a function",

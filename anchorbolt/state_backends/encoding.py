@@ -24,6 +24,7 @@ from anchorbolt.serialization.codecs import (
 )
 from anchorbolt.serialization.msgpack_values import packed_tuple
 from anchorbolt.state_backends.contract import START_OVER, SizeLimits
+from anchorbolt.util.keys import check_hashable
 from anchorbolt.util.messages import shortened
 from anchorbolt.util.plain import PLAIN_TYPES, plain
 
@@ -138,7 +139,7 @@ class EntryEncoding:
             else:
                 plain_key = key
                 if not is_canonical:  # otherwise the codec refuses a mutable key
-                    _check_hashable(key)
+                    check_hashable(key)
                 encoded = self._key_codec.encode(key)
         except SerializationError as error:
             raise UnsupportedValue(f"state {self.namespace!r}, key {shortened(key)}: {error}") from error
@@ -312,13 +313,3 @@ def _is_unicode(text: str) -> bool:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
-
-
-def _check_hashable(key: Any) -> None:
-    try:
-        hash(key)
-    except TypeError:
-        raise UnsupportedValue(
-            f"a key must not be mutable, and this {type(key).__name__} is mutable or holds something mutable: "
-            f"{shortened(key)}. Use a tuple of plain values instead."
-        ) from None

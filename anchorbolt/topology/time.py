@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 from anchorbolt.bolts.arrow import BaseArrowBolt, BaseStatefulArrowBolt
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
@@ -43,21 +45,21 @@ def time_of(id: str, bolt: Bolt) -> TimeSpec:
     if bolt.event_time is not None and (not isinstance(bolt.event_time, str) or not bolt.event_time):
         raise _refusal(id, f"has event_time {shortened(bolt.event_time)}. Set the name of a field of its input")
     timed = TimeSpec(
-        ttl_ms=0 if bolt.state_ttl == NEVER else _duration(id, "state_ttl", bolt.state_ttl, above_zero=True),
+        ttl_ms=0 if bolt.state_ttl == NEVER else _duration_above_zero(id, "state_ttl", bolt.state_ttl),
         has_timers=has_timers,
     )
     if bolt.event_time is None:
         return timed
     return timed._replace(
         event_time=bolt.event_time,
-        lag_ms=_duration(id, "lag", bolt.lag) or 0,
-        idle_ms=_duration(id, "idle", bolt.idle, above_zero=True),
-        max_ahead_ms=_duration(id, "max_ahead", bolt.max_ahead) or 0,
+        lag_ms=_duration(id, "lag", bolt.lag),
+        idle_ms=_duration_above_zero(id, "idle", bolt.idle),
+        max_ahead_ms=_duration(id, "max_ahead", bolt.max_ahead),
     )
 
 
 def _refuse_ignored(id: str, given: Bolt) -> None:
-    """Refuse timers and event time in the class of a bolt that has neither.
+    """Refuse timers, event time and a TTL in the class of a bolt that has none of them.
 
     Attributes of the object, such as an `event_time` from its `__init__`, may be the author's own.
     """
@@ -66,6 +68,8 @@ def _refuse_ignored(id: str, given: Bolt) -> None:
     kind = type(given)
     ignored = [name for name in ("on_timer", "on_timers", "init_timers") if callable(getattr(kind, name, None))]
     ignored += ["event_time"] if isinstance(getattr(kind, "event_time", None), str) else []
+    if not isinstance(given, BaseWindowedBolt):
+        ignored += ["state_ttl"] if isinstance(getattr(kind, "state_ttl", None), str | timedelta) else []
     if ignored:
         advice = "Extend BaseStatefulBolt"
         if isinstance(given, BaseBatchBolt):
@@ -79,11 +83,13 @@ def _refuse_ignored(id: str, given: Bolt) -> None:
         raise _refusal(id, f"{problem}; or use another name for it")
 
 
-def _duration(id: str, name: str, value: object, *, above_zero: bool = False) -> int | None:
-    if value is None:
-        return None
+def _duration_above_zero(id: str, name: str, value: object) -> int | None:
+    return None if value is None else _duration(id, name, value, positive_ms)
+
+
+def _duration(id: str, name: str, value: Any, convert: Callable[[Any], int] = to_ms) -> int:
     try:
-        return (positive_ms if above_zero else to_ms)(value)  # type: ignore[arg-type]
+        return convert(value)
     except ValueError as error:
         raise _refusal(id, f"has {name} {shortened(value)}: {error}") from None
 

@@ -15,8 +15,11 @@ from anchorbolt.spouts.transactional import KINDS, BatchSpout, kind_of
 from anchorbolt.streams.declaration import ATTEMPT_FIELD, check_name
 from anchorbolt.topology.components import BoltDeclarer, Components
 from anchorbolt.topology.graph import BoltSpec, Component, Topology
+from anchorbolt.windows.interval_join import IntervalJoin
+from anchorbolt.windows.ready_made import RollingCount, TopN
 
 _BOLTS = (BaseBasicBolt, BaseBatchBolt, BaseStatefulBolt, BaseArrowBolt, DataFrameSink)
+_WITHOUT_ATTEMPT: tuple[type[Bolt], ...] = (RollingCount, TopN)
 _COMMITTERS = (BaseBatchBolt, BaseStatefulBolt)
 
 _PREPARE: tuple[tuple[type[Bolt], tuple[str, ...], str], ...] = (
@@ -151,6 +154,14 @@ def check_committer(id: str, bolt: Bolt) -> None:
 def check_declaration(spec: Component) -> None:
     """Check that each stream has a field for the attempt, and that there are no tick tuples."""
     kind = "bolt" if isinstance(spec, BoltSpec) else "spout"
+    bolt = spec.bolt if isinstance(spec, BoltSpec) else None
+    for ready_made in _WITHOUT_ATTEMPT:
+        if isinstance(bolt, ready_made) and type(bolt).declare_output_fields is ready_made.declare_output_fields:
+            raise _refusal(
+                spec.id,
+                f"{_name(bolt)} declares no field for the attempt at a batch. Extend it, and override "
+                f"declare_output_fields: declare {ATTEMPT_FIELD!r} before its own fields.",
+            )
     for name, stream in spec.streams.items():
         if not stream.fields and not (isinstance(spec, BoltSpec) and spec.is_sink):
             raise TopologyError(
@@ -167,6 +178,12 @@ def check_declaration(spec: Component) -> None:
 
 
 def _check_kind(id: str, bolt: Bolt) -> None:
+    if isinstance(bolt, IntervalJoin):
+        raise _refusal(
+            id,
+            f"{_name(bolt)} cannot process batches of transactions: a row of tuples from two batches has no attempt. "
+            "Join in a topology of a TopologyBuilder.",
+        )
     if isinstance(bolt, BaseRichBolt) or not isinstance(bolt, _BOLTS):
         raise _refusal(
             id,

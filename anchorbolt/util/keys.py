@@ -58,6 +58,17 @@ def _canonical(key: Any) -> Any:
     return _canonical(value)
 
 
+def check_hashable(key: Any) -> None:
+    """Raise `UnsupportedValue` if a key is mutable, or holds something mutable."""
+    try:
+        hash(key)
+    except TypeError:
+        raise UnsupportedValue(
+            f"a key must not be mutable, and this {type(key).__name__} is mutable or holds something mutable: "
+            f"{shortened(key)}. Use a tuple of plain values instead."
+        ) from None
+
+
 def has_one_spelling(key: Any) -> bool:
     """Return whether all spellings of a key had the same stored bytes before keys had a canonical form.
 

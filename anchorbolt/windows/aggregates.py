@@ -72,8 +72,10 @@ class Aggregates:
         import pyarrow as pa
 
         fields = dict.fromkeys(each[0] for each in self._aggregates if not isinstance(each, str))
+        columns = [*groups, times, *(batch[field] for field in fields)]
         return pa.table(
-            [*groups, times, *(batch[field] for field in fields)],
+            # Blocks may have different dictionaries, and Arrow cannot group or compare such columns.
+            [each.dictionary_decode() if isinstance(each, pa.DictionaryArray) else each for each in columns],
             [*map(_group, range(len(groups))), TIME, *map(_value, fields)],
         )
 

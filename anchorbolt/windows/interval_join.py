@@ -14,6 +14,7 @@ from anchorbolt.state_backends.timed.timers import Timer, Timers
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer, check_name
 from anchorbolt.streams.tuple import StreamHeader, Tuple
+from anchorbolt.util.keys import check_hashable
 from anchorbolt.util.times import NEVER, Duration, instant_ms, to_ms
 from anchorbolt.windows.join_fields import Selection, check_join, parsed_field
 from anchorbolt.windows.task_window import LATE_TUPLE_FIELD
@@ -174,7 +175,9 @@ class IntervalJoin(Selection, BaseStatefulBolt[KeyValueState[Any, Any]]):
         """Return the side, the key and the event time of a tuple."""
         side = _LEFT if tup.source_component == self._sides[_LEFT] else _RIGHT
         assert self.event_time is not None
-        return side, self._keys[side].value_of(tup), instant_ms(tup[self.event_time])
+        key = self._keys[side].value_of(tup)
+        check_hashable(key)
+        return side, key, instant_ms(tup[self.event_time])
 
     def _range(self, side: int, at: int) -> tuple[int, int]:
         """Return the first and the last event time that join with a tuple of a side."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple, TypeVar
 
 from anchorbolt.bolts.base import Bolt
@@ -140,5 +140,11 @@ def _hashable(key: Any) -> Any:
     try:
         hash(key)
     except TypeError:
-        return repr(key)
+        if isinstance(key, Mapping):
+            return Mapping, frozenset((name, _hashable(value)) for name, value in key.items())
+        if isinstance(key, Set):
+            return frozenset(key)
+        if isinstance(key, list | tuple):
+            return type(key), tuple(map(_hashable, key))
+        raise
     return key

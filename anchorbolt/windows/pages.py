@@ -22,6 +22,10 @@ PAGE_TUPLES = 128
 FINEST_MS = 1024
 """The width of the finest buckets of tuples that wait."""
 
+PART_BYTES = 1 << 20
+"""The most bytes of an entry: what is larger is stored in parts, since some stores take no more than 2 MB."""
+
+_LONGEST_NUMBER = 12  # of the number of parts, as text
 _KEPT_PAGES = 4
 
 Source = tuple[str, int, str, tuple[str, ...]]
@@ -48,23 +52,39 @@ class PageStore:
 
     def load(self, *name: Any) -> Any:
         """Return the value that was saved under a name, or None."""
-        data = self._state.get(_key(name))
-        if data is None:
-            return None
+        stored = self._state.get(_key(name))
         try:
-            return unpack(base64.b64decode(data) if isinstance(data, str) else data)
+            value = None if stored is None else unpack(_bytes(stored))
+            if type(value) is not int:
+                return value
+            keys = _part_keys(name, value)
+            self._state.prefetch(keys)
+            return unpack(b"".join([_bytes(self._state.get(key)) for key in keys]))
         except (SerializationError, TypeError, ValueError) as error:
             raise StateCorrupted(f"the entry {name!r} of a window cannot be decoded: {error}. {START_OVER}.") from error
 
-    def save(self, value: Any, *name: Any) -> None:
+    def save(self, value: list[Any], *name: Any) -> None:
+        """Save a value under a name. If it is large, the entry of that name has the number of parts instead."""
         data = pack(value)
-        try:
-            self._state.put(_key(name), data, ttl=self._ttl)
-        except UnsupportedValue:  # the JSON codec has no bytes
-            self._state.put(_key(name), base64.b64encode(data).decode(), ttl=self._ttl)
+        if len(data) > PART_BYTES:
+            parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
+            for key, part in zip(_part_keys(name, len(parts)), parts, strict=True):
+                self._put(key, part)
+            data = pack(len(parts))
+        self._put(_key(name), data)
 
     def delete(self, *name: Any) -> None:
+        stored = self._state.get(_key(name))
+        if stored is not None and len(stored) <= _LONGEST_NUMBER and type(parts := unpack(_bytes(stored))) is int:
+            for key in _part_keys(name, parts):
+                self._state.delete(key)
         self._state.delete(_key(name))
+
+    def _put(self, key: str, data: bytes) -> None:
+        try:
+            self._state.put(key, data, ttl=self._ttl)
+        except UnsupportedValue:  # the JSON codec has no bytes
+            self._state.put(key, base64.b64encode(data).decode(), ttl=self._ttl)
 
     def load_page(self, *name: Any) -> list[Kept]:
         """Return the tuples of a page, or an empty list if the page does not exist."""
@@ -277,6 +297,14 @@ def is_reserved(key: object) -> bool:
 
 def _key(name: tuple[Any, ...]) -> str:
     return RESERVED + "/".join(map(str, name))
+
+
+def _part_keys(name: tuple[Any, ...], parts: int) -> list[str]:
+    return [_key((*name, "part", part)) for part in range(parts)]
+
+
+def _bytes(stored: Any) -> bytes:
+    return base64.b64decode(stored) if isinstance(stored, str) else stored
 
 
 def _lost(problem: str) -> StateError:

@@ -83,7 +83,7 @@ class BaseWindowedBolt(Bolt):
         Args:
             length: The length of a window: a duration, or a number of tuples.
             every: The interval between the ends of windows: a duration, or a number of tuples. By default, a window
-                ends with each tuple.
+                ends with each tuple. If it is longer than the windows, tuples between two windows are in none.
             count: The length as a number of tuples, instead of `length`.
 
         Raises:

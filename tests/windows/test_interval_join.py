@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorbolt.errors import TopologyError
+from anchorbolt.errors import BoltError, TopologyError, UnsupportedValue
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.windows import IntervalJoin
@@ -93,6 +93,17 @@ def test_what_can_join_no_more_leaves_the_state_and_late_tuples_are_dropped() ->
     run.feed(a=[(2, 50, 99_999)])
     run.feed(b=[(2, 60, 100_000)])
     assert sorted(run.stop())[2:] == [(2, 30, 40), (2, 30, 60)]
+
+
+def test_a_key_that_is_mutable_is_refused() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("a", FeederSpout(["id", "n", "at"], [[([1], 1, 1)]]))
+    builder.set_spout("b", FeederSpout(["aid", "n", "at"]))
+    builder.set_bolt("join", bolt().between("0 s", "1 s")).global_grouping("a").global_grouping("b")
+    handle = LocalCluster(clock=ManualClock()).submit(builder.create_topology("interval"))
+    with pytest.raises(BoltError) as raised:
+        handle.await_termination(DEADLINE_S)
+    assert UnsupportedValue.__name__ in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,15 @@ def test_inner_values_of_dicts_and_lists_as_keys() -> None:
     assert joined(bolt, window) == [([1], 5), ([2], None), (None, None), (None, None)]
 
 
+def test_lists_and_dicts_join_if_they_are_equal() -> None:
+    window = [
+        *tuples("a", ("id", "n"), [([1], 1), ({"x": 1, "y": [2]}, 2), ({3}, 3), ("[1]", 4), ((1,), 5)]),
+        *tuples("b", ("id", "m"), [([1.0], 1), ({"y": [2], "x": 1}, 2), ({3}, 3)]),
+    ]
+    bolt = JoinBolt("a", "id").join("b", "id", "a").select("n,m")
+    assert joined(bolt, window) == [(1, 1), (2, 2), (3, 3)]
+
+
 class Split(BaseBasicBolt):
     """Emits even numbers to one stream and their halves to another one."""
 

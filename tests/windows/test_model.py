@@ -19,6 +19,9 @@ class DictState(dict[Any, Any]):
     def put(self, key: Any, value: Any, *, ttl: Any = None) -> None:
         self[key] = value
 
+    def prefetch(self, keys: Any) -> None:
+        """Do nothing: all is here."""
+
     def delete(self, key: Any) -> None:
         self.pop(key, None)
 
@@ -76,7 +79,7 @@ steps = st.lists(
     ),
     max_size=12,
 )
-small_pages = mock.patch.multiple(pages, PAGE_TUPLES=3, FINEST_MS=4)
+small_pages = mock.patch.multiple(pages, PAGE_TUPLES=3, FINEST_MS=4, PART_BYTES=64)
 
 
 @settings(max_examples=400, deadline=None)

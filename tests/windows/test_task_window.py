@@ -347,6 +347,27 @@ def test_a_large_window_is_read_page_by_page() -> None:
     assert 20_000 // PAGE_TUPLES - 4 <= Count.reads[-1] <= 20_000 // PAGE_TUPLES + 1
 
 
+@pytest.mark.parametrize("codec", ["msgpack", "json"])
+def test_a_page_of_large_tuples_is_kept_in_entries_that_each_store_takes(codec: str) -> None:
+    large, cluster = "x" * 40_000, LocalCluster(clock=ManualClock())
+    serializers = {"keySerializerClass": codec, "valueSerializerClass": codec}
+    conf: Any = {"topology_state_provider_config": serializers}
+    run = Run(Show().with_tumbling_window(count=200), cluster, **conf)
+    run.feed(*((number, large) for number in range(150)))
+    assert run.stop() == []
+    kept = [value for value in run.handle.state("window").values() if isinstance(value, str | bytes)]
+    assert sum(map(len, kept)) > 150 * len(large)
+    assert max(map(len, kept)) < 2_000_000, "what the framed transport of HBase takes"
+    run = Run(Show().with_tumbling_window(count=200), cluster, **conf)
+    run.feed(*((number, large) for number in range(150, 410)))
+    assert [row[2:] for row in run.stop()] == [
+        ([*range(200)], [*range(200)], []),
+        ([*range(200, 400)], [*range(200, 400)], [*range(200)]),
+    ]
+    pages = {key.split("/")[2] for key in run.handle.state("window") if key.startswith("anchorbolt.window/page/")}
+    assert pages == {"1", "2", "3"}
+
+
 class Messages(BaseRichSpout):
     """Emits ten messages, and notes those that are acked."""
 

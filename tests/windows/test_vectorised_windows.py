@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorbolt.bolts import ArrowOutputCollector, BaseStatefulArrowBolt
+from anchorbolt.bolts import ArrowOutputCollector, BaseArrowBolt, BaseStatefulArrowBolt
 from anchorbolt.errors import BoltError, TopologyError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
@@ -146,6 +146,33 @@ def test_nulls_are_left_out() -> None:
     waves = [[("a", 1, None), ("b", 1, None), ("a", 2, 5)], [("a", 1, None), ("b", 1, 2)]]
     _, _, state = run([Columns(Tumbling("10 ms"), lag="1 s")], waves)
     assert state == {("a", 0): [3, 5, 5, 5], ("b", 0): [2, 2, 2, 2]}
+
+
+class Encoded(BaseArrowBolt):
+    """Emits columns with a dictionary of their own."""
+
+    def execute_batch(self, batch: pa.RecordBatch, collector: ArrowOutputCollector) -> None:
+        collector.emit_batch(
+            [batch["key"].dictionary_encode(), batch["at"], batch["number"].dictionary_encode()],
+            parents=range(batch.num_rows),
+        )
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        of = {"key": pa.string(), "at": pa.int64(), "number": pa.int64()}
+        kinds = [(name, kind if name == "at" else pa.dictionary(pa.int32(), kind)) for name, kind in of.items()]
+        declarer.declare(pa.schema(kinds))
+
+
+def test_blocks_may_have_different_dictionaries() -> None:
+    builder = TopologyBuilder()
+    for name, rows in {"one": [("a", 1, 5), ("b", 1, 6)], "two": [("c", 1, 7), ("a", 2, 8)]}.items():
+        builder.set_spout(name, FeederSpout(list(FIELDS), [rows]))
+        builder.set_bolt(f"{name}-encoded", Encoded()).shuffle_grouping(name)
+    window = builder.set_bolt("window", Columns(Tumbling("10 ms")))
+    window.fields_grouping("one-encoded", "key").fields_grouping("two-encoded", "key")
+    handle = LocalCluster(clock=ManualClock()).submit(builder.create_topology("windows"))
+    handle.await_termination(DEADLINE_S)
+    assert dict(handle.state("window")) == {("a", 0): [2, 13, 5, 8], ("b", 0): [1, 6, 6, 6], ("c", 0): [1, 7, 7, 7]}
 
 
 def test_timestamps_are_event_times() -> None:

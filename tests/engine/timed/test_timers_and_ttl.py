@@ -281,8 +281,17 @@ class Unusable(Alarms):
 
 @pytest.mark.parametrize(
     ("attribute", "value"),
-    [("state_ttl", "0 s"), ("state_ttl", 5), ("lag", "-1 s"), ("idle", "0 s"), ("event_time", "no"), ("event_time", 7)],
-)  # fmt: skip
+    [
+        ("state_ttl", "0 s"),
+        ("state_ttl", 5),
+        ("lag", "-1 s"),
+        ("lag", None),
+        ("max_ahead", None),
+        ("idle", "0 s"),
+        ("event_time", "no"),
+        ("event_time", 7),
+    ],
+)
 def test_a_wrong_declaration_is_refused_when_the_topology_is_built(attribute: str, value: Any) -> None:
     bolt = Unusable()
     bolt.event_time = "item"
@@ -314,6 +323,8 @@ class Basic(BaseBasicBolt):
 
 
 class Batch(BaseBatchBolt):
+    state_ttl = "1 h"
+
     def execute(self, tup: Any) -> None: ...
     def on_timer(self, timer: Any) -> None: ...
 
@@ -334,7 +345,7 @@ class Windowed(BaseWindowedBolt):
     [
         (Hooks(), ("on_timer", "init_timers", "BaseStatefulBolt")),
         (Basic(), ("event_time", "BaseStatefulBolt")),
-        (Batch(), ("on_timer", "Committer")),
+        (Batch(), ("on_timer", "state_ttl", "Committer")),
         (Blocks(), ("on_timers", "BaseStatefulArrowBolt")),
         (Windowed().with_tumbling_window(count=2), ("event_time", "with_timestamp_field")),
     ],
@@ -362,6 +373,7 @@ def test_a_rich_bolt_may_have_attributes_of_its_own_with_the_names_of_event_time
     TopologyBuilder().set_bolt("own", Own())
 
 
-def test_a_negative_ttl_of_the_topology_is_refused() -> None:
+@pytest.mark.parametrize("seconds", [-1, 1e15, float("inf")])
+def test_a_ttl_of_the_topology_that_is_negative_or_too_long_is_refused(seconds: float) -> None:
     with pytest.raises(ConfigError):
-        Run(Puts(), LocalCluster(), topology_state_ttl_secs=-1)
+        Run(Puts(), LocalCluster(), topology_state_ttl_secs=seconds)

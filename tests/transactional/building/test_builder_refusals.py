@@ -15,6 +15,7 @@ from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.testing import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import BaseBatchBolt, Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
+from anchorbolt.windows import IntervalJoin, RollingCount, TopN, Tumbling
 from tests.transactional.building.test_builder import Basic, Batch, Commit, Evenly, Stateful, StatefulCommit, output
 from tests.transactional.conftest import words
 
@@ -84,6 +85,7 @@ WRONG_BOLTS: dict[str, tuple[str, Any, str]] = {
     "a stateful committer's prepare": ("set_bolt", WithId(), "it gets no id"),
     "a stateful prepare": ("set_committer_bolt", WithId(), "gets (conf, context, collector)."),
     "a basic bolt's prepare": ("set_bolt", BasicWithCollector(), "gets (conf, context)."),
+    "a join of two batches": ("set_committer_bolt", IntervalJoin("a", "id", "b", "id", "at"), "TopologyBuilder"),
     "a bolt's class": ("set_bolt", Batch, "Pass Batch(), not Batch."),
     "a spout": ("set_committer_bolt", words(), "Add it with set_spout"),
 }
@@ -158,6 +160,11 @@ class SpoutWithoutField(Declares, MemoryTransactionalSpout):
     pass
 
 
+class Counts(RollingCount):
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("tx", "key", "count", "at")
+
+
 class BatchWithNamedStream(Batch):
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("tx")
@@ -174,6 +181,16 @@ def test_a_stream_of_a_bolt_without_a_field_for_the_attempt(
 ) -> None:
     builder.set_bolt("out", bolt).shuffle_grouping("spout")
     refused(builder.build_topology, "out", f"stream {stream!r} has no field")
+
+
+@pytest.mark.parametrize("bolt", [RollingCount(Tumbling("1 s")), TopN(3, Tumbling("1 s"))])
+def test_a_ready_made_bolt_must_be_given_a_field_for_the_attempt(
+    builder: TransactionalTopologyBuilder, bolt: Bolt
+) -> None:
+    counts = builder.set_committer_bolt("counts", Counts(Tumbling("1 s")))
+    counts.fields_grouping("spout", "word")
+    builder.set_committer_bolt("out", bolt).fields_grouping("counts", "key")
+    refused(builder.build_topology, "out", "override declare_output_fields")
 
 
 def test_a_stream_of_the_spout_without_a_field_for_the_attempt() -> None:
