@@ -18,7 +18,7 @@ from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, EntryEncoding
 from anchorbolt.state_backends.state import AttemptScope, State
 from anchorbolt.state_backends.timed.entries import TimedEntries
-from anchorbolt.state_backends.timed.expiry import Expiry, has_header
+from anchorbolt.state_backends.timed.expiry import Expiry, has_header, with_headers
 from anchorbolt.util.keys import has_one_spelling
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class EntryCache(AttemptView, State):
             cache = self._cache
             for start in range(0, len(cache_keys), _READ_CHUNK):
                 chunk = cache_keys[start : start + _READ_CHUNK]
-                stored = self._attempt.read(self._encoding.key_bytes(chunk))
+                stored: Sequence[bytes | None] = self._attempt.read(self._encoding.key_bytes(chunk))
                 if self.timed.expiry is not None or has_header(stored):
                     stored = self._made_expiry().opened(chunk, stored)
                 self._cache_bytes += sum(map(len, filter(None, stored)))
@@ -318,18 +318,21 @@ class EntryCache(AttemptView, State):
         if not self._updates and not self.timed.has_changes:
             return
         keys, cached = self._updated()
-        expiry = self.timed.expiry
+        expiry, key_bytes, headers = self.timed.expiry, list[bytes](), list[bytes]()
         try:
             if expiry is not None:  # an update must know the header of the entry that it replaces
-                unknown = [key for key in keys if key not in self._cache and not expiry.knows(key)]
+                unknown = [key for key in expiry.unknown(keys) if key not in self._cache]
                 if unknown:
                     self._load(unknown, set(keys))
+                key_bytes = self._encoding.key_bytes(keys)
+                headers = expiry.headers(keys, key_bytes, [each is ABSENT for each in cached])
             for start in range(0, len(keys), SLICE_UPDATES):
                 part = slice(start, start + SLICE_UPDATES)
-                key_bytes, values = self._encoding.key_bytes(keys[part]), self._encoding.value_bytes(cached[part])
-                if expiry is not None:
-                    values = expiry.sealed(keys[part], key_bytes, values)
-                self._attempt.stage(key_bytes, values)
+                values = self._encoding.value_bytes(cached[part])
+                if expiry is None:
+                    self._attempt.stage(self._encoding.key_bytes(keys[part]), values)
+                else:
+                    self._attempt.stage(key_bytes[part], with_headers(headers[part], values))
             self.timed.stage()
         except StateError as error:
             self._first_error = self._first_error or error

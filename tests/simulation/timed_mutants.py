@@ -6,10 +6,16 @@ an entry that expires is read until the sweep
     state_backends.timed.expiry.begin: expired.append(key) -> pass
 a cached entry that expires is read from the cache
     state_backends.entry_cache.begin: self._cache[key] = ABSENT -> pass
-an entry that has expired is read from the store
-    state_backends.timed.expiry.opened: due[0] <= now -> False
-an entry is read at the time at which it expires
-    state_backends.timed.expiry.opened: due[0] <= now -> due[0] < now
+entries that have expired are read from the store
+    state_backends.timed.expiry.opened: min(parsed.values())[0] > now -> True
+entries are read at the time at which they expire
+    state_backends.timed.expiry.opened: min(parsed.values())[0] > now -> min(parsed.values())[0] >= now
+an entry that has expired is read from the store, beside one that stays
+    state_backends.timed.expiry.opened: due[0] > now -> True
+an entry is read at the time at which it expires, beside one that stays
+    state_backends.timed.expiry.opened: due[0] > now -> due[0] >= now
+entries that are read or put are not looked at
+    state_backends.timed.expiry._merge: self._look_at(due[0], keys) -> pass
 the state shows entries that have expired
     state_backends.timed.expiry.live_entry: due[0] > now -> True
 the state shows the index
@@ -20,24 +26,26 @@ an entry that is refreshed expires at its first time in the cache
 an entry that is refreshed is forgotten in the cache
     state_backends.timed.expiry.begin: later[due[0]].append(key) -> pass
 a later put does not begin the TTL again
-    state_backends.timed.expiry._seal: (at, indexed)
+    state_backends.timed.expiry._due_at: (at, indexed)
     -> (at if old is None else old[0], indexed)
 a stored entry keeps its first due time
-    state_backends.timed.expiry._seal: _header(at, indexed)
+    state_backends.timed.expiry._due_at: _header(at, indexed)
     -> _header(at if old is None else old[0], indexed)
 an entry that is refreshed is indexed in each wave
-    state_backends.timed.expiry._seal: old is not None and _ -> False
+    state_backends.timed.expiry._due_at: old is not None and keeps_item(old, at, latest, now) -> False
 a refreshed entry does not keep the time of its item
-    state_backends.timed.expiry._seal: indexed = old[1] -> indexed = latest
+    state_backends.timed.expiry._due_at: indexed = old[1] -> indexed = latest
 an entry that is put with a shorter TTL is read from the cache until its former time
-    state_backends.timed.expiry._seal: not now < old[0] <= at -> old[0] <= now
+    state_backends.timed.expiry._due_at: not now < old[0] <= at -> old[0] <= now
 an entry that is put with a shorter TTL is not indexed again
     state_backends.timed.expiry.keeps_item: not now < old[1] <= latest -> not now < old[1]
 an entry that is put without a TTL keeps its old one
-    state_backends.timed.expiry.sealed: own.pop(key, default)
+    state_backends.timed.expiry.headers: own.pop(key, default)
     -> own.pop(key, default) or self._dues.get(key, (None,))[0]
 the TTL of a put is ignored
-    state_backends.timed.expiry.sealed: own.pop(key, default) -> default
+    state_backends.timed.expiry.headers: own.pop(key, default) -> default
+the TTL of a put is ignored if nothing is deleted
+    state_backends.timed.expiry.headers: default is not None and _ and _ -> default is not None and True not in deleted
 a put without a TTL has the TTL of the put before it
     state_backends.timed.expiry.clear_ttl: self._own.pop(key, None) -> pass
 an update does not know the header of the entry that it replaces

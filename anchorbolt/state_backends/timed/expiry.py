@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from functools import lru_cache
+from itertools import islice, repeat
 from typing import Any, NamedTuple
 
 from anchorbolt.errors import SerializationError, StateCorrupted
@@ -54,9 +55,20 @@ def split(data: bytes) -> tuple[Due | None, bytes]:
     return (at, ((at >> shift) + widths) << shift), data[_HEADER.size :]
 
 
+@lru_cache(maxsize=16_384)
+def _due_in(header: bytes) -> Due | None:
+    """Return the due times of a header: those of a wave are in many entries, and in many waves."""
+    return split(header)[0]
+
+
 def joined(due: Due, value: bytes) -> bytes:
     """Return a stored value with its header: the reverse of `split`."""
     return _header(*due) + value
+
+
+def with_headers(headers: Iterable[bytes], values: Iterable[bytes | None]) -> list[bytes | None]:
+    """Return values with their headers, see `Expiry.headers`; None stays None."""
+    return [data if data is None else header + data for header, data in zip(headers, values, strict=True)]
 
 
 def _header(at: int, indexed: int) -> bytes:
@@ -134,7 +146,9 @@ class Expiry:
         self._namespace = namespace
         self._index = index
         self._ttl_ms = ttl_ms
+        # Those of this wave are apart: a large dict is not in the processor's caches, and is used once a wave.
         self._dues: dict[Any, Due] = {}
+        self._recent: dict[Any, Due] = {}
         # Keys by the time at which to look whether they have expired. A key may expire later than that.
         self._looks: defaultdict[int, list[Any]] = defaultdict(list)
         self._own: dict[Any, int | None] = {}  # of updates that are not staged: due times other than the default
@@ -143,6 +157,7 @@ class Expiry:
 
     def begin(self, now: int) -> list[Any]:
         """Start a wave at this time; return the keys of the entries that have expired since the last one."""
+        self._merge()
         self.now, self.swept = now, 0
         self._own.clear()
         expired = []
@@ -161,12 +176,14 @@ class Expiry:
     def forget(self) -> None:
         """Forget all entries."""
         self._dues.clear()
+        self._recent.clear()
         self._looks.clear()
         self._own.clear()
 
     def keep(self, *kept: Mapping[Any, object]) -> None:
         """Forget entries that are in none of these, if they are many."""
-        if len(self._dues) > 2 * sum(map(len, kept)) + _SPARE:
+        if len(self._dues) + len(self._recent) > 2 * sum(map(len, kept)) + _SPARE:
+            self._merge()
             dues, self._dues = self._dues, {}
             for each in kept:
                 self._dues.update((key, dues[key]) for key in dues.keys() & each.keys())
@@ -188,83 +205,77 @@ class Expiry:
             for key in keys:
                 self._own.pop(key, None)
 
-    def knows(self, key: Any) -> bool:
-        """Return whether the header of an entry is known."""
-        return key in self._dues
+    def unknown(self, keys: Iterable[Any]) -> list[Any]:
+        """Return the keys whose headers are not known."""
+        return [key for key in keys if key not in self._recent and key not in self._dues]
 
-    def opened(self, keys: Sequence[Any], stored: Sequence[bytes | None]) -> list[bytes | None]:
+    def opened(self, keys: Sequence[Any], stored: Sequence[bytes | None]) -> Sequence[bytes | None]:
         """Return stored values without their headers, None for an entry that has expired; note their due times."""
-        values: list[bytes | None] = []
-        dues, now, size = self._dues, self.now, _HEADER.size
-        living: dict[bytes, tuple[Due, list[Any]]] = {}  # by header: many entries have the same; with keys to look at
-        for key, data in zip(keys, stored, strict=True):
-            found = None if data is None else living.get(data[:size])
-            if found is None:
-                if data is None or data[:2] != DUE_TAG:
-                    values.append(data)
-                    continue
-                due = self._parsed(data[:size])
-                if due[0] <= now:
-                    dues[key] = due
-                    values.append(None)
-                    continue
-                found = living[data[:size]] = due, []
-            due, unseen = found
-            values.append(data[size:])  # type: ignore[index]
-            if key not in dues:
-                unseen.append(key)
-            dues[key] = due
-        for due, unseen in living.values():
-            self._look_at(due[0], unseen)
-        return values
+        now, size = self.now, _HEADER.size
+        headers = [b"" if data is None else data[:size] for data in stored]
+        parsed = {header: self._parsed(header) for header in set(headers) if header.startswith(DUE_TAG)}
+        if not parsed:
+            return stored
+        found = list(map(parsed.get, headers))  # many entries have the same header
+        if None not in found:
+            self._recent.update(zip(keys, found, strict=True))  # type: ignore[arg-type]
+            if min(parsed.values())[0] > now:
+                return [data[size:] for data in stored]  # type: ignore[index]
+        else:
+            self._recent.update((key, due) for key, due in zip(keys, found, strict=True) if due is not None)
+        return [
+            data if due is None or data is None else data[size:] if due[0] > now else None
+            for data, due in zip(stored, found, strict=True)
+        ]
 
-    def sealed(
-        self, keys: Sequence[Any], key_bytes: Sequence[bytes], values: Sequence[bytes | None]
-    ) -> list[bytes | None]:
-        """Return the values of updates with their headers, and index them. The old headers must be known."""
-        stored: list[bytes | None] = list(values)
+    def headers(self, keys: Sequence[Any], key_bytes: Sequence[bytes], deleted: Sequence[bool]) -> list[bytes]:
+        """Return the headers of updates, empty for those that have none, and index them. Old headers must be known."""
         own, default = self._own, None if self._ttl_ms is None else self.now + self._ttl_ms
-        by_time: defaultdict[int | None, list[int]] = defaultdict(list)  # the places of updates, by due time
-        if own or None in stored:
+        if default is not None and not own and True not in deleted:
+            headers = self._due_at(default, keys, key_bytes)
+        else:
+            headers = [b""] * len(keys)
+            by_time: defaultdict[int | None, list[int]] = defaultdict(list)  # the places of updates, by due time
             for place, key in enumerate(keys):
                 at = own.pop(key, default)
-                by_time[None if values[place] is None else at].append(place)
-        else:
-            by_time[default] = list(range(len(keys)))
-        for place in by_time.pop(None, ()):
-            self._dues.pop(keys[place], None)
-        for at, places in by_time.items():
-            assert at is not None
-            self._seal(at, places, keys, key_bytes, stored)
-        return stored
+                by_time[None if deleted[place] else at].append(place)
+            for place in by_time.pop(None, ()):
+                self._recent.pop(keys[place], None)
+                self._dues.pop(keys[place], None)
+            for at, places in by_time.items():
+                assert at is not None
+                some = [keys[place] for place in places]
+                made = self._due_at(at, some, [key_bytes[place] for place in places])
+                for place, header in zip(places, made, strict=True):
+                    headers[place] = header
+        self._merge()  # here, where the keys are still in the processor's caches
+        return headers
 
-    def _seal(
-        self, at: int, places: list[int], keys: Sequence[Any], key_bytes: Sequence[bytes], stored: list[bytes | None]
-    ) -> None:
-        """Put a header before the values at some places, for one due time."""
-        dues, now, latest = self._dues, self.now, indexed_at(at, self.now)
-        if len(places) < len(keys):
-            keys, key_bytes = [keys[place] for place in places], [key_bytes[place] for place in places]
-        before = list(map(dues.get, keys))
-        made: dict[Due | None, tuple[bytes, Due]] = {}  # by the old due times: many entries have the same
-        is_new, unseen = set[Due | None](), set[Due | None]()  # likewise: whether they need an item, or a look
+    def _due_at(self, at: int, keys: Sequence[Any], key_bytes: Sequence[bytes]) -> list[bytes]:
+        """Let updates be due at a time; return their headers."""
+        now, latest = self.now, indexed_at(at, self.now)
+        before = list(map(self._recent.get, keys))
+        if None in before:
+            before = [self._dues.get(key) if old is None else old for key, old in zip(keys, before, strict=True)]
+        # By the old due times: many entries have the same.
+        headers, dues = dict[Due | None, bytes](), dict[Due | None, Due]()
+        is_new, unseen = set[Due | None](), set[Due | None]()  # likewise: whether they need an item, or another look
         for old in set(before):
             indexed = latest
             if old is not None and keeps_item(old, at, latest, now):
                 indexed = old[1]  # its item in the index has not been swept yet
             else:
                 is_new.add(old)
-            if old is None or not now < old[0] <= at:  # else there is a look that is early enough
+            if old is not None and not now < old[0] <= at:  # else a look is early enough, or `_merge` adds one
                 unseen.add(old)
-            made[old] = _header(at, indexed), (at, indexed)
-        for place, key, old in zip(places, keys, before, strict=True):
-            header, dues[key] = made[old]
-            stored[place] = header + stored[place]  # type: ignore[operator]
+            headers[old], dues[old] = _header(at, indexed), (at, indexed)
+        self._recent.update(zip(keys, map(dues.__getitem__, before), strict=True))
         if is_new:
             new = [key for key, old in zip(key_bytes, before, strict=True) if old in is_new]
             self._index.add(IndexClock.EXPIRY, zip(repeat(latest), new), now)
         if unseen:
             self._look_at(at, [key for key, old in zip(keys, before, strict=True) if old in unseen])
+        return list(map(headers.__getitem__, before))
 
     def sweep(self, read: Callable[[Sequence[bytes]], list[bytes | None]]) -> dict[bytes, bytes | None]:
         """Return the updates that remove expired entries; of at most 100,000 items in a wave.
@@ -299,13 +310,29 @@ class Expiry:
     def _parsed(self, header: bytes) -> Due:
         """Parse a header. Raises `StateCorrupted` if it is damaged."""
         try:
-            due, _ = split(header)
+            due = _due_in(header)
         except SerializationError as error:
             raise StateCorrupted(
                 f"state {self._namespace!r}: {error}. {START_OVER}.", namespace=self._namespace
             ) from error
         assert due is not None, "it begins with the tag"
         return due
+
+    def _merge(self) -> None:
+        """Note the due times of this wave with all others, and look at keys that were not among these."""
+        before = len(self._dues)
+        self._dues.update(self._recent)
+        new = list(islice(reversed(self._dues), len(self._dues) - before))  # a dict has its newest keys last
+        by_due: Mapping[Due, list[Any]]
+        if len(dues := set(self._recent.values())) == 1:
+            by_due = dict.fromkeys(dues, new)
+        else:
+            by_due = defaultdict(list)
+            for key in new:
+                by_due[self._recent[key]].append(key)
+        for due, keys in by_due.items():
+            self._look_at(due[0], keys)
+        self._recent.clear()
 
     def _look_at(self, at: int, keys: list[Any]) -> None:
         """Look at about this time, and never later, whether these keys have expired."""
