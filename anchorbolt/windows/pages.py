@@ -23,7 +23,7 @@ FINEST_MS = 1024
 """The width of the finest buckets of tuples that wait."""
 
 PART_BYTES = 1 << 20
-"""The most bytes of an entry: what is larger is stored in parts, since some stores take no more than 2 MB."""
+"""The most bytes of an entry. Some stores take no more than 2 MB, so a larger page is stored in parts."""
 
 _LONGEST_NUMBER = 12  # of the number of parts, as text
 _KEPT_PAGES = 4

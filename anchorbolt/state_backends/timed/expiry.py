@@ -229,7 +229,10 @@ class Expiry:
         ]
 
     def headers(self, keys: Sequence[Any], key_bytes: Sequence[bytes], deleted: Sequence[bool]) -> list[bytes]:
-        """Return the headers of updates, empty for those that have none, and index them. Old headers must be known."""
+        """Return the header of each update, empty for an update without a due time, and index the keys.
+
+        Call it when the old headers of all keys are known, see `unknown`.
+        """
         own, default = self._own, None if self._ttl_ms is None else self.now + self._ttl_ms
         if default is not None and not own and True not in deleted:
             headers = self._due_at(default, keys, key_bytes)
