@@ -29,6 +29,7 @@ def test_a_driver_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(
     run.faults.release()
     assert driver.end() == JOB_FAILED, repr(driver)
     assert "Java" in driver.said_last, repr(driver)
+    assert "exit code -9" in driver.said_last, repr(driver)
     run.assert_done(run.start(faulty=False))
 
 

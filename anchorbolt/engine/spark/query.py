@@ -31,7 +31,7 @@ from anchorbolt.engine.sources.wave_report import WaveReport
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.jobs import collect_rows
 from anchorbolt.engine.spark.remote import RemoteStage
-from anchorbolt.engine.spark.session import build_session, engine_session, use_checkpoint_location
+from anchorbolt.engine.spark.session import build_session, engine_session, java_exit_code, use_checkpoint_location
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.sources.files import SourceFiles, files_with_undecoded_text
 from anchorbolt.engine.spark.sources.kafka_failures import explained_failure, explained_loss, kafka_sources
@@ -322,9 +322,12 @@ class QuerySource(Source):
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, _JVM_LOST):
+            code = java_exit_code()
+            ended = "" if code is None else f"exit code {code}, "
             return (
-                f"Spark's Java process is gone ({error}): it crashed, or was killed (by the kernel, if memory ran out)."
-                " See its last output. Start again: the run resumes after the last committed wave."
+                f"Spark's Java process is gone ({ended}{error}): it crashed, or was killed (exit code -9: by the "
+                "kernel, if memory ran out). See its last output. Start again: the run resumes after the last "
+                "committed wave."
             )
         text = str(error)
         if lost := explained_loss(text, self._checkpoints.record.txid):

@@ -4,9 +4,10 @@ import logging
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,20 @@ def check_options(session: SparkSession, options: SparkOptions) -> None:
             "make no session, and let Anchorbolt build it.",
             key=SPARK,
         )
+
+
+def java_exit_code(timeout_s: float = 5.0) -> int | None:
+    """Return the exit code of Spark's Java process, negative for a signal.
+
+    Returns None if it still runs after `timeout_s`, or if this process has not started it.
+    """
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout_s)
+    code: int | None = process.returncode
+    return code
 
 
 def _check_usable(options: SparkOptions, submitted: bool) -> None:

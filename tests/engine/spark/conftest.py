@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.config.spark_options import SparkOptions
-from anchorbolt.engine.spark.session import build_session
+from anchorbolt.engine.spark.session import build_session, java_exit_code
 from tests.servers.s3_server import S3Program
 from tests.servers.spark_standalone import SparkStandalone
 from tests.support.stores import WORKERS
@@ -31,6 +31,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {"spark.python.worker.faulthandler.enabled": True, "spark.local.dir": str(local)}
     session = build_session("tests", "local[2]", SparkOptions(jars=_s3_jars(), conf=conf), workers=WORKERS)
     yield session
+    ended = java_exit_code(0)
+    assert ended is None, f"the session's Java process has ended, with exit code {ended}"
     session.stop()
 
 

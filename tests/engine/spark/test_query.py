@@ -1,10 +1,13 @@
 """The streaming query as a source: what it hands over, and which error ends the run if both wave and query fail."""
 
+import subprocess
+import sys
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
 import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 
 from anchorbolt.checkpoint.decision import DecisionRecord
@@ -20,6 +23,12 @@ NETWORK = Py4JNetworkError("Error while sending or receiving")
 FENCED = Fenced("another driver runs this topology")
 RAISED = BoltError("it raised", component="count", task_index=0, tuple_text=None, user_traceback="")
 WRAPPED = StreamingQueryException("An exception was raised by the Python Proxy")
+
+
+@pytest.fixture(autouse=True)
+def _no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the Java process of other tests, whose end a query would wait for."""
+    monkeypatch.setattr(SparkContext, "_gateway", None)
 
 
 class Started:
@@ -67,6 +76,14 @@ def test_a_wave_that_could_not_reach_java_is_not_blamed_where_java_is_gone(
     assert isinstance(failure, WaveFailed)
     assert "Spark's Java process is gone" in failure.message
     assert failure.__cause__ is of_the_query
+
+
+def test_it_is_said_how_java_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(52)"]) as java:
+        monkeypatch.setattr(SparkContext, "_gateway", Mock(proc=java))
+        failure = ended_by(NETWORK, REFUSED)
+    assert isinstance(failure, WaveFailed)
+    assert "exit code 52" in failure.message
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_messages_are_acked_and_the_poisoned_ones_are_dead_letters(split: str, c
     conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.max.tuple.retries": 1}
     handle = finished(counting(QueueSpout("sentence"), SPLITS[split](), COUNTS[count]()), conf)
     assert handle.state("count") == {"a": 2, "b": 1, "c": 1}
-    assert sorted(ACKED) == list(range(6))
+    assert sorted(ACKED) == list(range(6)), (ACKED, FAILED)
     assert {1, 3, 4} <= set(FAILED)
     assert sorted(each["message_id"] for each in letters_in(tmp_path / "dead")) == [1, 3, 4]
 
